@@ -1,0 +1,28 @@
+# One interface target carries warnings, sanitizers and feature switches; nothing is set globally.
+option(NPU_WERROR "Treat warnings as errors" OFF)
+set(NPU_SANITIZE "" CACHE STRING "Sanitizers: empty, address or thread")
+
+add_library(npu_options INTERFACE)
+target_compile_features(npu_options INTERFACE cxx_std_20)
+target_include_directories(npu_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(npu_options INTERFACE -Wall -Wextra -Wconversion -Wshadow
+                                             $<$<BOOL:${NPU_WERROR}>:-Werror>)
+# Contraction of a*b+c is decided in the kernels, never by the compiler: the bits must not depend on flags.
+target_compile_options(npu_options INTERFACE -ffp-contract=off)
+if(NPU_SANITIZE STREQUAL "address")
+  target_compile_options(npu_options INTERFACE -fsanitize=address,undefined
+                                               -fno-sanitize-recover=undefined
+                                               -fno-omit-frame-pointer)
+  target_link_options(npu_options INTERFACE -fsanitize=address,undefined)
+elseif(NPU_SANITIZE STREQUAL "thread")
+  # GCC cannot instrument atomic_thread_fence; shared-memory protocols here use seq_cst accesses instead.
+  target_compile_options(npu_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(npu_options INTERFACE -fsanitize=thread)
+endif()
+
+# Collects objects once; ccache where present makes rebuilds of a clean clone cheap.
+find_program(NPU_CCACHE ccache)
+if(NPU_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${NPU_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${NPU_CCACHE})
+endif()
