@@ -1,0 +1,129 @@
+// What a job tells the people and programs that watch it: one struct an event, one JSON object a line.
+// Ranks write events to a pipe, the launcher reads them back and renders them; both ends are here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "shm/base/error.hpp"
+
+namespace npu::client {
+
+struct StartEvent {
+  std::string run;
+  std::string arch;
+  uint64_t parameters = 0;
+  std::string precision;  // "fp32", "fp16+fp32 master"
+  std::string algorithm;  // "auto", "ring", "direct"
+  std::string daemon;     // socket path
+  std::string data;       // detected set, e.g. "Fashion-MNIST, 60000 train + 10000 val"
+  int world = 1;
+  std::vector<int> devices;
+  int global_batch = 0;
+  int rank_batch = 0;
+  int64_t steps_per_epoch = 0;
+  int epochs = 0;
+  double lr = 0;
+  std::string schedule;
+  uint64_t seed = 0;
+  std::optional<int64_t> resumed_step;  // first step that will run, when resumed
+  std::optional<std::string> resumed_from;
+};
+
+/// One training step as the whole job saw it: means over all ranks; (avg) values run over the epoch.
+struct StepEvent {
+  int epoch = 0;
+  int64_t step = 0;           // global, counts from 1
+  int64_t step_in_epoch = 0;  // counts from 1
+  int64_t steps_per_epoch = 0;
+  bool display = true;        // false: only moves the progress bar
+  double loss = 0, loss_avg = 0;
+  double acc1 = 0, acc1_avg = 0;  // percent
+  double acc5 = 0, acc5_avg = 0;
+  double lr = 0;
+  double scale = 1;
+  double img_s = 0;
+  double batch_s = 0, batch_avg_s = 0;
+  double data_s = 0, data_avg_s = 0;
+};
+
+/// Progress of a validation pass ("Test:" lines).
+struct ValStepEvent {
+  int epoch = 0;
+  int64_t step_in_epoch = 0, steps_per_epoch = 0;
+  bool display = true;
+  double loss = 0, loss_avg = 0, acc1 = 0, acc1_avg = 0, acc5 = 0, acc5_avg = 0;
+  double batch_s = 0, batch_avg_s = 0;
+};
+
+struct OverflowEvent {
+  int64_t step = 0;
+  double scale = 1;  // after the step
+};
+
+struct EpochEvent {
+  int epoch = 0;
+  double train_loss = 0, train_acc1 = 0;
+  double val_loss = 0, val_acc1 = 0, val_acc5 = 0;
+  int64_t val_samples = 0;
+  double img_s = 0;
+  double seconds = 0;
+  bool best = false;
+};
+
+struct CheckpointEvent {
+  int64_t step = 0;
+  std::string path;
+  uint64_t bytes = 0;
+  double stall_ms = 0, durable_ms = 0;
+};
+
+struct RestartEvent {
+  int attempt = 0;
+  std::string reason;
+  int64_t step = 0;
+};
+
+struct ErrorEvent {
+  std::string code;  // code_name()
+  int exit_code = 70;
+  int rank = -1;
+  int64_t pid = 0;
+  std::string op;
+  int64_t seq = -1;
+  std::string message;
+};
+
+struct DoneEvent {
+  int epochs = 0;
+  int64_t steps = 0;
+  int64_t skipped_steps = 0;
+  double best_acc1 = 0, acc1 = 0;
+  int best_epoch = -1;
+  double img_s = 0;
+  double seconds = 0;
+  std::string checkpoint;  // path of the last durable one, empty if none
+  std::string weights_digest;
+};
+
+using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,
+                           CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent>;
+
+/// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become null.
+[[nodiscard]] std::string to_json(const Event& event);
+
+/// The reverse. Errors: data_loss naming the offending text (cut to 200 characters).
+[[nodiscard]] Result<Event> event_from_json(std::string_view line);
+
+/// Where events go: a renderer, a pipe to the launcher, or nowhere. One thread at a time.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_event(const Event& event) = 0;
+};
+
+}  // namespace npu::client

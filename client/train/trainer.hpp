@@ -1,0 +1,25 @@
+// One rank of a job, start to finish: attach, build, broadcast, train, validate, checkpoint, detach.
+#pragma once
+
+#include <string>
+
+#include "client/render/events.hpp"
+#include "config/job.hpp"
+#include "shm/base/error.hpp"
+
+namespace npu::client {
+
+struct RankOptions {
+  std::string socket;   // the daemon's
+  std::string run_key;  // ranks of one run present the same key; empty for a run of one uid
+  int rank = 0;
+  int threads = 1;      // compute threads of this rank
+};
+
+/// Trains rank `options.rank` of `job` and returns when the job is over. Only rank 0 emits events other
+/// than errors. Errors: as each part says; aborted names the rank that failed first, unavailable a lost daemon.
+/// Thread: one call a process.
+[[nodiscard]] Result<void> run_rank(const config::Job& job, const RankOptions& options,
+                                    EventSink& events);
+
+}  // namespace npu::client
