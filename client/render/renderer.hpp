@@ -1,0 +1,31 @@
+// What shows a job to a person or a program: events, the output of its ranks, remarks of the
+// launcher. Data goes to stdout, everything else to stderr; the two renderers differ in what counts
+// as data.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/render/events.hpp"
+
+namespace npu::client {
+
+enum class LogStream : uint8_t { kStdout, kStderr };
+
+/// An EventSink that also shows plain lines. Thread: one at a time.
+class Renderer : public EventSink {
+ public:
+  /// One line of a rank's own output, already prefixed, without the newline.
+  virtual void log_line(LogStream stream, std::string_view line) = 0;
+
+  /// A remark of the program itself, one or more lines without the last newline; to stderr.
+  virtual void notice(std::string_view text) = 0;
+
+  /// A readable descriptor that says "stop waiting for the reader of our output".
+  virtual void set_interrupt(int fd) = 0;
+
+  /// Leaves the terminal as it was found. Nothing is shown afterwards but notices.
+  virtual void finish() = 0;
+};
+
+}  // namespace npu::client

@@ -1,0 +1,25 @@
+#include "client/render/terminal.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace npu::client {
+
+TerminalTraits terminal_traits(int fd) {
+  const char* term = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
+  const bool live = ::isatty(fd) == 1 && !dumb;
+  return {.live = live, .colour = live && (no_color == nullptr || *no_color == '\0')};
+}
+
+int terminal_columns(int fd) noexcept {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace npu::client
