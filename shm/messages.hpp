@@ -1,0 +1,231 @@
+// Control messages between a client and the daemon: fixed-size plain structs over SOCK_SEQPACKET, little
+// endian, reserved bytes zero, at most 4 KiB. Whatever is not exactly of its type's size is refused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "shm/layout_data.hpp"
+
+namespace npu::shm {
+
+inline constexpr size_t kMaxMessageBytes = 4096;
+inline constexpr uint64_t kHelloMagic = 0x6f'6c'6c'65'68'75'70'6eULL;  // "npuhello"
+inline constexpr size_t kNameBytes = 72;   // run names: at most 64 bytes and a terminator
+inline constexpr size_t kKeyBytes = 40;    // 128-bit run key in hex
+inline constexpr size_t kPathBytes = 512;
+inline constexpr size_t kTextBytes = 1024;
+
+enum class MessageType : uint32_t {
+  kHello = 1,
+  kWelcome = 2,
+  kError = 3,         // answer to any request: ErrorReply
+  kAttach = 4,
+  kAttached = 5,      // with descriptors: arena, submit, status, board
+  kDetach = 6,
+  kInfo = 7,
+  kDeviceRow = 8,
+  kRunRow = 9,
+  kEnd = 10,          // closes a list
+  kAborted = 11,      // unasked: the run is over (ErrorReply)
+  kCheckpointCommit = 12,
+  kCheckpointDone = 13,
+  kCheckpointList = 14,
+  kCheckpointRow = 15,
+  kCheckpointOpen = 16,
+  kCheckpointOpened = 17,  // with descriptors: model, optimizer, state
+};
+
+/// Begins every message. `request` is the client's number, echoed by the answer.
+struct MessageHeader {
+  uint32_t type;
+  uint32_t size;  // of the whole message
+  uint64_t request;
+};
+
+/// First message of a session.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  MessageHeader header;
+  uint64_t magic;
+  uint32_t protocol_major, protocol_minor;
+  uint64_t layout_hash;
+  char build[32];
+};
+
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+  MessageHeader header;
+  uint64_t session;
+  int64_t daemon_pid;
+  uint32_t devices;
+  uint32_t engine_threads;
+  uint64_t device_memory_bytes;
+  char build[32];
+};
+
+/// A refusal or failure; for a version mismatch the text names both sides.
+struct ErrorReply {
+  static constexpr MessageType kType = MessageType::kError;
+  MessageHeader header;
+  uint8_t code;  // npu::Code
+  uint8_t exit;  // npu::Exit
+  uint8_t reserved[2];
+  int32_t culprit;  // rank, -1 if none
+  int64_t pid;
+  char text[kTextBytes];
+};
+
+struct Attach {
+  static constexpr MessageType kType = MessageType::kAttach;
+  MessageHeader header;
+  uint64_t arena_bytes;
+  uint64_t job_hash;
+  uint32_t world, rank, device;
+  uint32_t reserved;
+  char run[kNameBytes];
+  char key[kKeyBytes];
+};
+
+struct Attached {
+  static constexpr MessageType kType = MessageType::kAttached;
+  MessageHeader header;
+  uint64_t generation;
+  uint64_t arena_bytes;
+};
+
+/// Requests without a body: Detach, Info; and the answer End.
+struct Plain {
+  MessageHeader header;
+};
+
+struct DeviceRow {
+  static constexpr MessageType kType = MessageType::kDeviceRow;
+  MessageHeader header;
+  uint64_t memory_total_bytes, memory_used_bytes;
+  uint64_t collectives;
+  int64_t pid, uid;
+  uint32_t id;
+  uint32_t busy;
+  int32_t rank;
+  uint32_t reserved;
+  char run[kNameBytes];
+};
+
+struct RunRow {
+  static constexpr MessageType kType = MessageType::kRunRow;
+  MessageHeader header;
+  uint64_t generation;
+  uint64_t collectives;
+  int64_t uid;
+  uint32_t world, joined;
+  uint32_t state;  // RunState
+  uint32_t reserved;
+  char run[kNameBytes];
+  char error[kTextBytes];
+};
+
+/// Every rank sends one per checkpoint; rank 0's carries the snapshot. Offsets are into the sender's arena.
+struct CheckpointCommit {
+  static constexpr MessageType kType = MessageType::kCheckpointCommit;
+  MessageHeader header;
+  int64_t step;
+  uint64_t digest_low, digest_high;       // XXH3-128 of the replica's parameters and buffers
+  uint64_t table_offset;                  // SnapshotTensor[table_count], rank 0 only
+  uint64_t state_offset, state_bytes;     // JSON text, rank 0 only
+  uint32_t table_count;                   // 0: digest only
+  uint32_t keep;
+};
+
+/// One tensor of a snapshot, in the arena of the sender (not a message of its own).
+struct SnapshotTensor {
+  uint64_t offset, bytes;
+  uint64_t digest;        // XXH3-64 of the bytes
+  int64_t shape[4];
+  uint32_t rank;          // dimensions used, 0..4
+  uint8_t file;           // 0 model, 1 optimizer
+  uint8_t dtype;          // npu::DType
+  uint8_t reserved[2];
+  char name[kNameBytes];
+};
+
+struct CheckpointDone {
+  static constexpr MessageType kType = MessageType::kCheckpointDone;
+  MessageHeader header;
+  int64_t step;
+  uint64_t bytes;
+  double durable_ms;
+  char path[kPathBytes];
+};
+
+struct CheckpointList {
+  static constexpr MessageType kType = MessageType::kCheckpointList;
+  MessageHeader header;
+  uint32_t verify;
+  uint32_t reserved;
+  char run[kNameBytes];  // empty: all of the caller's
+};
+
+struct CheckpointRow {
+  static constexpr MessageType kType = MessageType::kCheckpointRow;
+  MessageHeader header;
+  int64_t step;
+  uint64_t bytes;
+  int64_t unix_time;
+  uint32_t latest;
+  uint32_t valid;
+  char run[kNameBytes];
+  char path[kPathBytes];
+  char state[kPathBytes];
+};
+
+struct CheckpointOpen {
+  static constexpr MessageType kType = MessageType::kCheckpointOpen;
+  MessageHeader header;
+  int64_t step;  // -1: newest valid
+  char run[kNameBytes];
+};
+
+struct CheckpointOpened {
+  static constexpr MessageType kType = MessageType::kCheckpointOpened;
+  MessageHeader header;
+  int64_t step;
+  char path[kPathBytes];
+  char warning[kTextBytes];  // what was skipped on the way, empty if nothing
+};
+
+/// A zeroed message with its header filled.
+template <typename M>
+[[nodiscard]] M make_message(uint64_t request) noexcept {
+  static_assert(std::is_trivially_copyable_v<M> && sizeof(M) <= kMaxMessageBytes);
+  M message{};
+  message.header = {static_cast<uint32_t>(M::kType), sizeof(M), request};
+  return message;
+}
+
+[[nodiscard]] inline Plain make_plain(MessageType type, uint64_t request) noexcept {
+  return Plain{{static_cast<uint32_t>(type), sizeof(Plain), request}};
+}
+
+/// Copies with truncation; the rest of the field is zero.
+template <size_t N>
+void put_text(char (&field)[N], std::string_view text) noexcept {
+  const size_t n = text.size() < N - 1 ? text.size() : N - 1;
+  for (size_t i = 0; i < N; ++i) field[i] = i < n ? text[i] : '\0';
+}
+
+/// The text up to the first zero; the field's end bounds a missing terminator.
+template <size_t N>
+[[nodiscard]] std::string get_text(const char (&field)[N]) {
+  size_t n = 0;
+  while (n < N && field[n] != '\0') ++n;
+  return std::string(field, n);
+}
+
+/// True for [a-z0-9._-]{1,64} other than "." and "..": the names that become directories.
+[[nodiscard]] bool valid_run_name(std::string_view name) noexcept;
+
+}  // namespace npu::shm
