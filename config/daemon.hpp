@@ -1,0 +1,35 @@
+// The daemon's settings after every check, and how they are read from YAML.
+// Command-line options of npud win over the file; that is done by npud itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shm/base/error.hpp"
+
+namespace npu::config {
+
+struct DaemonConfig {
+  int devices = 8;
+  uint64_t device_memory_bytes = uint64_t{4} << 30;  // capacity of one device
+  int engine_threads = 0;                            // 0 = one a core
+  std::string log_level = "info";                    // as NPU_LOG: "info,coll=trace"
+  std::string runtime_dir;                           // empty: RUNTIME_DIRECTORY, XDG, /tmp
+  std::string state_dir;                             // empty: STATE_DIRECTORY, XDG, /tmp
+  uint64_t checkpoint_limit_bytes = 0;               // of one user's store, 0 = no limit
+};
+
+/// Same machinery, limits, messages and exit codes as load_job.
+[[nodiscard]] Result<DaemonConfig> load_daemon_config(const std::string& path,
+                                                      std::span<const std::string> overrides = {});
+[[nodiscard]] Result<DaemonConfig> load_daemon_text(std::string_view text,
+                                                    const std::string& file_name,
+                                                    std::span<const std::string> overrides = {});
+
+/// Effective settings as YAML that loads back; keys, types, defaults and docs.
+[[nodiscard]] std::string print_daemon_config(const DaemonConfig& config);
+[[nodiscard]] std::string daemon_schema_text();
+
+}  // namespace npu::config

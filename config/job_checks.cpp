@@ -1,0 +1,120 @@
+// Rules that need more than one key. They run on whatever could be read, and stay silent about values that
+// were already refused: such keys still hold their defaults.
+#include <fmt/format.h>
+
+#include "config/schema.hpp"
+
+namespace npu::config {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Job& job, const Places& places, Diagnostics& out)
+      : job_(job), places_(places), out_(out) {}
+
+  void run() const {
+    required();
+    batch();
+    optimizer_and_schedule();
+    data();
+  }
+
+ private:
+  [[nodiscard]] bool given(std::string_view path) const { return places_.written.contains(path); }
+
+  template <typename... Paths>
+  [[nodiscard]] bool sound(Paths... paths) const {
+    return (!places_.refused.contains(std::string_view(paths)) && ...);
+  }
+
+  // Where `path` was written, else the first of the fallbacks, else the top of the file.
+  [[nodiscard]] Place at(std::string_view path, std::string_view fallback = {}) const {
+    for (const std::string_view key : {path, fallback}) {
+      if (const auto it = places_.written.find(key); it != places_.written.end()) return it->second;
+    }
+    return Place{0, 1, 1, 1};
+  }
+
+  void report(Place place, std::string_view path, const std::string& message,
+              std::string hint = {}) const {
+    out_.add(place, fmt::format("{}: {}", path, message), std::move(hint));
+  }
+
+  void required() const {
+    if (!given("name")) {
+      report(at("name"), "name", "missing; it names the run and its checkpoint folder",
+             "add a line such as 'name: my-run'");
+    }
+    if (job_.data.format != DataFormat::kSynthetic && job_.data.path.empty() &&
+        sound("data.format", "data.path")) {
+      report(at("data.path", "data.format"), "data.path",
+             "missing; only data.format synthetic does without a folder");
+    }
+  }
+
+  void batch() const {
+    const int world = job_.world();
+    const int size = job_.train.batch_size;
+    if (size % world == 0 || !sound("devices", "train.batch_size")) return;
+    const int below = size / world * world;
+    const std::string nearest = below == 0 ? fmt::format("use {}", world)
+                                           : fmt::format("use {} or {}", below, below + world);
+    const std::string where =
+        given("devices") ? fmt::format(" ({} devices are set at {})", world,
+                                       out_.place_text(at("devices")))
+                         : fmt::format(" ({} devices by default)", world);
+    report(at("train.batch_size", "devices"), "train.batch_size",
+           fmt::format("{} images over {} ranks leave a remainder of {}", size, world, size % world),
+           nearest + where);
+  }
+
+  void optimizer_and_schedule() const {
+    const OptimizerConfig& opt = job_.optimizer;
+    if (opt.nesterov && opt.momentum <= 0 && sound("optimizer.momentum")) {
+      report(at("optimizer.nesterov"), "optimizer.nesterov",
+             "needs optimizer.momentum above 0, which is 0", "set momentum, or nesterov: false");
+    }
+    const ScheduleConfig& s = job_.schedule;
+    if (s.kind == ScheduleKind::kMultistep && s.milestones.empty() &&
+        sound("schedule.milestones")) {
+      report(at("schedule.milestones", "schedule.kind"), "schedule.milestones",
+             "missing; kind multistep drops the rate at these epochs", "such as [30, 60, 80]");
+    }
+    for (size_t i = 1; i < s.milestones.size(); ++i) {
+      if (s.milestones[i] > s.milestones[i - 1]) continue;
+      report(at("schedule.milestones"), "schedule.milestones",
+             fmt::format("{} follows {}; expected ascending epochs", s.milestones[i],
+                         s.milestones[i - 1]));
+      break;
+    }
+    if (s.warmup_epochs > 0 && s.warmup_epochs >= job_.train.epochs &&
+        sound("schedule.warmup_epochs", "train.epochs")) {
+      report(at("schedule.warmup_epochs", "train.epochs"), "schedule.warmup_epochs",
+             fmt::format("{} leaves nothing of train.epochs {}", s.warmup_epochs,
+                         job_.train.epochs),
+             fmt::format("use at most {}", job_.train.epochs - 1));
+    }
+  }
+
+  void data() const {
+    const DataConfig& d = job_.data;
+    if (d.format == DataFormat::kSynthetic && d.train_samples < job_.train.batch_size &&
+        sound("data.format", "data.train_samples", "train.batch_size")) {
+      report(at("data.train_samples", "train.batch_size"), "data.train_samples",
+             fmt::format("{} images do not fill one batch of {}, so an epoch has no step",
+                         d.train_samples, job_.train.batch_size));
+    }
+  }
+
+  const Job& job_;
+  const Places& places_;
+  Diagnostics& out_;
+};
+
+}  // namespace
+
+void check_job(const Job& job, const Places& places, Diagnostics& out) {
+  Checker(job, places, out).run();
+}
+
+}  // namespace npu::config

@@ -1,0 +1,116 @@
+// The table of job keys: the one place where a key, its type, its limits and its explanation are written.
+#include "config/schema.hpp"
+
+namespace npu::config {
+namespace {
+
+using Names = std::string_view;
+
+// Order of the enums in job.hpp.
+constexpr std::array<Names, 2> kProfiles = {"pytorch", "tf"};
+constexpr std::array<Names, 4> kFormats = {"imagefolder", "idx", "cifar10", "synthetic"};
+constexpr std::array<Names, 3> kAugments = {"none", "cifar", "imagenet"};
+constexpr std::array<Names, 4> kSchedules = {"step", "multistep", "cosine", "constant"};
+constexpr std::array<Names, 3> kAlgorithms = {"auto", "ring", "direct"};
+// Closed sets of text.
+constexpr std::array<Names, 12> kArchs = {"resnet8",  "resnet14",  "resnet20",  "resnet32",
+                                          "resnet44", "resnet56",  "resnet110", "resnet18",
+                                          "resnet34", "resnet50",  "resnet101", "resnet152"};
+constexpr std::array<Names, 2> kHalfTypes = {"fp16", "bf16"};
+constexpr std::array<Names, 2> kWireTypes = {"fp32", "fp16"};
+
+constexpr double kKiB = 1024;
+
+template <typename E>
+EnumSlot slot_of(E& value) {
+  static_assert(std::is_same_v<std::underlying_type_t<E>, uint8_t>);
+  return EnumSlot{reinterpret_cast<uint8_t*>(&value)};  // byte access may alias
+}
+
+void add_data(std::vector<Field>& t, DataConfig& d) {
+  t.push_back({"data.format", slot_of(d.format), {}, kFormats, "kind of data set"});
+  t.push_back({"data.path", &d.path, {}, {}, "folder of the data set; unused by synthetic"});
+  t.push_back({"data.workers", &d.workers, {0, 256}, {},
+               "loader threads of the whole job, shared out over the ranks", false});
+  t.push_back({"data.augment", slot_of(d.augment), {}, kAugments,
+               "cifar: pad 4, random crop, flip; imagenet: random resized crop, flip"});
+  t.push_back({"data.train_samples", &d.train_samples, {1, 1e8}, {},
+               "synthetic: training images an epoch"});
+  t.push_back({"data.val_samples", &d.val_samples, {1, 1e8}, {}, "synthetic: validation images"});
+  t.push_back({"data.image_size", &d.image_size, {8, 1024}, {}, "synthetic: height and width"});
+  t.push_back({"data.channels", &d.channels, {1, 4}, {}, "synthetic: channels an image"});
+}
+
+void add_training(std::vector<Field>& t, Job& job) {
+  TrainConfig& train = job.train;
+  t.push_back({"train.epochs", &train.epochs, {1, 100'000}, {}, "passes over the training set"});
+  t.push_back({"train.batch_size", &train.batch_size, {1, 1 << 20}, {},
+               "images a step over all ranks; a multiple of the number of devices"});
+  t.push_back({"train.print_freq", &train.print_freq, {1, 1e9}, {},
+               "steps between two progress lines", false});
+  t.push_back({"train.stop_after_steps", &train.stop_after_steps, {1, 1e15}, {},
+               "end the job early after so many steps of the planned epochs"});
+  OptimizerConfig& opt = job.optimizer;
+  t.push_back({"optimizer.lr", &opt.lr, {0, 1000}, {}, "base learning rate, for the global batch"});
+  t.push_back({"optimizer.momentum", &opt.momentum, {0, 1}, {}, "SGD momentum"});
+  t.push_back({"optimizer.weight_decay", &opt.weight_decay, {0, 1}, {}, "L2 added to the gradient"});
+  t.push_back({"optimizer.nesterov", &opt.nesterov, {}, {}, "Nesterov step; needs momentum above 0"});
+  t.push_back({"optimizer.decay_bn", &opt.decay_bn, {}, {},
+               "decay batch-norm parameters and biases too, as PyTorch does"});
+  ScheduleConfig& s = job.schedule;
+  t.push_back({"schedule.kind", slot_of(s.kind), {}, kSchedules, "learning-rate schedule"});
+  t.push_back({"schedule.warmup_epochs", &s.warmup_epochs, {0, 100'000}, {},
+               "epochs of linear warm-up; fewer than train.epochs"});
+  t.push_back({"schedule.step_size", &s.step_size, {1, 100'000}, {}, "step: epochs between drops"});
+  t.push_back({"schedule.gamma", &s.gamma, {0, 10, true}, {}, "step, multistep: factor of a drop"});
+  t.push_back({"schedule.milestones", &s.milestones, {1, 100'000}, {},
+               "multistep: epochs of the drops, ascending"});
+}
+
+void add_execution(std::vector<Field>& t, Job& job) {
+  PrecisionConfig& p = job.precision;
+  t.push_back({"precision.amp", &p.amp, {}, {}, "mixed precision: half compute, fp32 weights"});
+  t.push_back({"precision.dtype", &p.dtype, {}, kHalfTypes, "half type of mixed precision"});
+  t.push_back({"precision.loss_scale", LossScaleSlot{&p.loss_scale}, {0, 16'777'216, true}, {},
+               "factor on the loss; a number stays fixed, dynamic adapts"});
+  CollectivesConfig& c = job.collectives;
+  t.push_back({"collectives.algorithm", slot_of(c.algorithm), {}, kAlgorithms,
+               "how gradients are reduced; all give the same bits"});
+  t.push_back({"collectives.allreduce_dtype", &c.allreduce_dtype, {}, kWireTypes,
+               "type of gradients while they are reduced"});
+  t.push_back({"collectives.bucket_bytes", BytesSlot{&c.bucket_bytes}, {kKiB, kKiB * kKiB * kKiB},
+               {}, "gradients are reduced in buckets of this size"});
+  t.push_back({"collectives.timeout", &c.timeout, {100, 86'400'000}, {},
+               "longest wait for the other ranks in one collective"});
+  CheckpointConfig& k = job.checkpoint;
+  t.push_back({"checkpoint.every_epochs", &k.every_epochs, {0, 100'000}, {},
+               "epochs between checkpoints, 0 = none by epoch"});
+  t.push_back({"checkpoint.every_steps", &k.every_steps, {0, 1e15}, {},
+               "steps between checkpoints, 0 = none by step"});
+  t.push_back({"checkpoint.keep", &k.keep, {1, 1000}, {}, "newest checkpoints kept"});
+  t.push_back({"checkpoint.resume", ResumeSlot{&k.resume, &k.resume_path}, {}, {},
+               "auto: newest checkpoint of this name if any; never; or a path with a '/'"});
+}
+
+}  // namespace
+
+std::vector<Field> job_fields(Job& job) {
+  std::vector<Field> t;
+  t.push_back({"name", NameSlot{&job.name}, {}, {}, "name of the run and its checkpoint folder"});
+  t.push_back({"devices", DevicesSlot{&job.devices}, {}, {},
+               "devices to use, one rank each, in ascending order", false});
+  t.push_back({"seed", &job.seed, {}, {}, "keys initial weights, sample order and augmentation"});
+  t.push_back({"profile", slot_of(job.profile), {}, kProfiles, "numeric conventions"});
+  ModelConfig& m = job.model;
+  t.push_back({"model.arch", &m.arch, {}, kArchs, "network"});
+  t.push_back({"model.num_classes", &m.num_classes, {2, 100'000}, {}, "outputs of the classifier"});
+  t.push_back({"model.zero_init_residual", &m.zero_init_residual, {}, {},
+               "start each block's last batch norm at 0"});
+  t.push_back({"model.pretrained", &m.pretrained, {}, {}, "safetensors file to start from"});
+  add_data(t, job.data);
+  add_training(t, job);
+  add_execution(t, job);
+  return t;
+}
+
+}  // namespace npu::config
