@@ -33,8 +33,11 @@ struct FoldSlice {
   uint32_t ranks = 0;
   std::byte* const* dst = nullptr;
   uint32_t dst_count = 0;
-  uint64_t count = 0;   // elements
+  uint64_t count = 0;  // elements
   double scale = 1.0;
+  /// Hint: results larger than the caches go around them. For out of place only; fenced before the fold returns.
+  /// Ignored when a dst is not aligned to the vector or block_sum_squares is wanted.
+  bool nontemporal = false;
 };
 
 /// Kernels of one instruction set for one (dtype, op). All function pointers are non-null.
@@ -44,11 +47,14 @@ struct ReduceKernel {
   void (*fold)(const FoldSlice&, ByProducts&) noexcept = nullptr;
 
   /// `ring`: the partial of a slice travels in an accumulator of `acc_size` bytes an element (fp16/bf16: fp32).
-  /// begin+step*(ranks-1)+finish gives exactly fold's bits.
-  void (*begin)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
-  void (*step)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
-  /// Applies the mean, rounds, stores to dst. Input finiteness is judged by begin/step through the
-  /// accumulator (sum-like ops: a non-finite result is re-examined by the caller with scan_nonfinite).
+  /// begin+step*(ranks-1)+finish gives exactly fold's bits. The accumulator is opaque (max and min keep sort keys
+  /// in it); one slice uses the same count throughout. Both return true when they saw a non-finite input, which only
+  /// max and min look for: an infinity may not reach their result.
+  bool (*begin)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
+  bool (*step)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
+  /// Applies the mean, rounds, stores to dst, sets result_nonfinite and the sums. For sum, mean, premulsum and prod
+  /// a non-finite input always gives a non-finite result, so input_nonfinite needs the caller's scan_nonfinite
+  /// over the inputs only when result_nonfinite was set (and before they are overwritten in place).
   void (*finish)(std::byte* dst, const std::byte* acc, uint64_t count, uint32_t ranks,
                  ByProducts&) noexcept = nullptr;
   /// True if any of `count` elements is NaN or infinite; false for integer types.
