@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "shm/format/manifest_rules.hpp"
 #include "shm/format/printable.hpp"
 #include "shm/format/strict_json.hpp"
-#include "shm/format/manifest_rules.hpp"
 
 namespace npu {
 
@@ -41,8 +41,8 @@ namespace {
 
 bool is_file_name(std::string_view name) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   };
   return !name.empty() && name.size() <= 64 && name != "." && name != ".." &&
          std::ranges::all_of(name, allowed);

@@ -9,8 +9,8 @@ namespace npu {
 namespace {
 
 constexpr std::array<std::string_view, 9> kTopFields = {
-    "schema", "run", "step", "sequence", "created_unix_ms", "weights_digest",
-    "files",  "tensors", "manifest_xxh3_128"};
+    "schema",         "run",   "step",    "sequence",         "created_unix_ms",
+    "weights_digest", "files", "tensors", "manifest_xxh3_128"};
 constexpr std::array<std::string_view, 3> kFileFields = {"name", "bytes", "xxh3_128"};
 constexpr std::array<std::string_view, 3> kTensorFields = {"file", "name", "xxh3_64"};
 
@@ -23,7 +23,9 @@ class ManifestHandler final : public JsonHandler {
   bool on_begin_object() override {
     seen_ = 0;
     switch (level_) {
-      case Level::kStart: level_ = Level::kTop; return true;
+      case Level::kStart:
+        level_ = Level::kTop;
+        return true;
       case Level::kFiles:
         if (manifest_.files.size() == kMaxManifestFiles) return reject("too many files");
         manifest_.files.emplace_back();
@@ -33,7 +35,8 @@ class ManifestHandler final : public JsonHandler {
         manifest_.tensors.emplace_back();
         level_ = Level::kTensor;
         return true;
-      default: return unexpected("an object");
+      default:
+        return unexpected("an object");
     }
   }
 

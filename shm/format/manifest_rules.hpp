@@ -11,7 +11,8 @@ namespace npu {
 inline constexpr size_t kMaxManifestFiles = 16;
 inline constexpr uint64_t kMaxManifestFileBytes = 1ULL << 56;  // 16 of them still sum up in 64 bits
 
-/// The last two lines of a manifest whose text so far is `body`: the digest of all bytes before them.
+/// The last two lines of a manifest whose text so far is `body`: the digest of all bytes before
+/// them.
 [[nodiscard]] std::string manifest_trailer(std::string_view body);
 
 /// Values and references; errors carry `code`.

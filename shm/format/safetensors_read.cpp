@@ -17,9 +17,13 @@ class HeaderHandler final : public JsonHandler {
 
   bool on_begin_object() override {
     switch (state_) {
-      case State::kStart: state_ = State::kTop; return true;
-      case State::kTop: return begin_member();
-      default: return unexpected("an object");
+      case State::kStart:
+        state_ = State::kTop;
+        return true;
+      case State::kTop:
+        return begin_member();
+      default:
+        return unexpected("an object");
     }
   }
 
@@ -157,14 +161,15 @@ Result<void> check_sizes(const SafetensorsHeader& header, std::string_view where
     const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
     if (!bytes) return reject("its shape does not fit 64 bits");
     if (*bytes != tensor.size_bytes()) {
-      return reject(fmt::format("shape and dtype {} need {} bytes", file_dtype_name(tensor.dtype),
-                                *bytes));
+      return reject(
+          fmt::format("shape and dtype {} need {} bytes", file_dtype_name(tensor.dtype), *bytes));
     }
   }
   return {};
 }
 
-// Sorted ranges must tile the buffer: what no tensor owns could carry anything, what two own is ambiguous.
+// Sorted ranges must tile the buffer: what no tensor owns could carry anything, what two own is
+// ambiguous.
 Result<void> check_tiling(const SafetensorsHeader& header, std::string_view where) {
   uint64_t position = 0;
   for (const auto& tensor : header.tensors) {
@@ -219,17 +224,17 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64
   NPU_TRY_VOID(read_json(json, 3, handler, where));
   NPU_TRY_VOID(check_unique(header, where));
   NPU_TRY_VOID(check_sizes(header, where));
-  std::ranges::sort(header.tensors, {}, [](const TensorEntry& tensor) {
-    return std::pair(tensor.begin, tensor.end);
-  });
+  std::ranges::sort(header.tensors, {},
+                    [](const TensorEntry& tensor) { return std::pair(tensor.begin, tensor.end); });
   NPU_TRY_VOID(check_tiling(header, where));
   return header;
 }
 
 Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file,
                                             std::string_view where) {
-  NPU_TRY(const uint64_t length,
-          safetensors_header_bytes(file.first(std::min<size_t>(8, file.size())), file.size(), where));
+  NPU_TRY(
+      const uint64_t length,
+      safetensors_header_bytes(file.first(std::min<size_t>(8, file.size())), file.size(), where));
   const std::string_view json(reinterpret_cast<const char*>(file.data()) + 8, length);
   return parse_safetensors_header(json, file.size(), where);
 }

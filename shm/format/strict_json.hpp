@@ -10,7 +10,8 @@
 
 namespace npu {
 
-/// Receives the events of one document whose top is an object. A method returns reject("...") to stop.
+/// Receives the events of one document whose top is an object. A method returns reject("...") to
+/// stop.
 class JsonHandler {
  public:
   virtual ~JsonHandler() = default;
@@ -33,9 +34,9 @@ class JsonHandler {
   std::string problem_;
 };
 
-/// Feeds `text` to `handler`. Errors: data_loss "<where>: <problem>" when the text is not one UTF-8 JSON object,
-/// nests deeper than `max_depth`, holds null, a boolean or a number outside unsigned 64 bits, or when the handler
-/// rejects it. Cost: linear, no recursion.
+/// Feeds `text` to `handler`. Errors: data_loss "<where>: <problem>" when the text is not one UTF-8
+/// JSON object, nests deeper than `max_depth`, holds null, a boolean or a number outside unsigned
+/// 64 bits, or when the handler rejects it. Cost: linear, no recursion.
 [[nodiscard]] Result<void> read_json(std::string_view text, int max_depth, JsonHandler& handler,
                                      std::string_view where);
 
