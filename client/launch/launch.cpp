@@ -1,0 +1,76 @@
+#include "client/launch/launch.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "client/api/admin.hpp"
+#include "client/launch/rank_env.hpp"
+
+namespace npu::client {
+namespace {
+
+std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string& socket,
+                                 const std::string& run_key) {
+  const int world = static_cast<int>(options.devices.size());
+  std::vector<std::string> argv = {"npu", "train", options.job_file};
+  for (const std::string& value : options.overrides) argv.insert(argv.end(), {"--set", value});
+  std::vector<RankSpec> specs;
+  for (int rank = 0; rank < world; ++rank) {
+    const RankEnvironment env{.rank = rank,
+                              .world = world,
+                              .threads = threads_per_rank(world),
+                              .socket = socket,
+                              .run_key = run_key};
+    // The running binary itself, even if its file was replaced meanwhile.
+    specs.push_back({.rank = rank,
+                     .device = options.devices[static_cast<size_t>(rank)],
+                     .path = "/proc/self/exe",
+                     .argv = argv,
+                     .env = rank_environment(env, environ)});
+  }
+  return specs;
+}
+
+}  // namespace
+
+int threads_per_rank(int world) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(cpus / std::max(world, 1), 1);
+}
+
+Result<DaemonAccess> open_daemon(const DaemonChoice& choice, StopSignals* signals) {
+  if (choice.mode != DaemonMode::kPrivate) {
+    auto found = find_daemon(choice.socket);
+    if (found) return DaemonAccess{.socket = *found};
+    // A socket that was asked for by name is not replaced by something else.
+    if (choice.mode == DaemonMode::kRequire || !choice.socket.empty()) {
+      return tl::make_unexpected(std::move(found.error()));
+    }
+  }
+  NPU_TRY(auto owned, PrivateDaemon::start({.state_dir = choice.state_dir, .signals = signals}));
+  DaemonAccess access{.socket = owned->socket()};
+  access.owned = std::move(owned);
+  return access;
+}
+
+Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
+  NPU_TRY(StopSignals signals, StopSignals::make());
+  NPU_TRY(const std::string run_key, random_run_key());
+  NPU_TRY(DaemonAccess daemon, open_daemon(options.daemon, &signals));
+  SupervisorOptions supervisor = options.supervisor;
+  if (daemon.owned) {
+    renderer.notice(
+        fmt::format("{}: no daemon answers, started a private one (pid {}, state in {})",
+                    supervisor.program, daemon.owned->child().pid(), daemon.owned->state_dir()));
+    supervisor.daemon = &daemon.owned->child();
+  }
+  NPU_TRY(const JobOutcome outcome,
+          supervise(rank_specs(options, daemon.socket, run_key), signals, renderer, supervisor));
+  return outcome.exit_code;
+}
+
+}  // namespace npu::client

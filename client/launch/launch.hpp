@@ -1,0 +1,52 @@
+// A whole job: a daemon, one process per device, and the end of both.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/launch/private_daemon.hpp"
+#include "client/launch/supervisor.hpp"
+#include "client/render/renderer.hpp"
+
+namespace npu::client {
+
+enum class DaemonMode : uint8_t {
+  kAuto,     // one that answers, else a private one
+  kRequire,  // one that answers, else an error
+  kPrivate,  // a private one in any case
+};
+
+struct DaemonChoice {
+  std::string socket{};  // explicit; empty: the default places
+  DaemonMode mode = DaemonMode::kAuto;
+  std::string state_dir{};  // of a private daemon
+};
+
+/// A daemon to talk to; `owned` is empty when it was there before us.
+struct DaemonAccess {
+  std::string socket{};
+  std::unique_ptr<PrivateDaemon> owned{};
+};
+
+/// Finds or starts the daemon. Errors: unavailable naming the paths that were tried;
+/// PrivateDaemon::start's.
+[[nodiscard]] Result<DaemonAccess> open_daemon(const DaemonChoice& choice, StopSignals* signals);
+
+struct LaunchOptions {
+  std::string job_file{};
+  std::vector<std::string> overrides{};  // "a.b=v", handed to every rank
+  std::vector<int> devices{};            // of the job; rank i drives devices[i]
+  DaemonChoice daemon{};
+  SupervisorOptions supervisor{};
+};
+
+/// Compute threads for each of `world` ranks on this host: its processors divided by the ranks, at
+/// least 1.
+[[nodiscard]] int threads_per_rank(int world) noexcept;
+
+/// Runs the job to its end. Returns the exit code of the launcher. Errors: open_daemon's,
+/// supervise's. Thread: the main thread, before any other was started.
+[[nodiscard]] Result<int> launch(const LaunchOptions& options, Renderer& renderer);
+
+}  // namespace npu::client

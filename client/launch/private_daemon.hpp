@@ -1,0 +1,62 @@
+// A daemon of one's own: started when none answers, gone when the command that needed it is.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/launch/child.hpp"
+#include "client/launch/stop_signals.hpp"
+#include "shm/base/clock.hpp"
+
+namespace npu::client {
+
+/// $XDG_STATE_HOME/npud, ~/.local/state/npud or /tmp/npud-<uid>/state: where an unprivileged daemon
+/// keeps checkpoints, so that the next private daemon finds them again.
+[[nodiscard]] std::string default_state_dir();
+
+/// npud beside this program's binary, else in PATH. Errors: not_found saying where it was looked
+/// for.
+[[nodiscard]] Result<std::string> find_npud();
+
+struct PrivateDaemonOptions {
+  std::string npud{};       // binary; find_npud() when empty
+  std::string state_dir{};  // default_state_dir() when empty
+  milliseconds ready_limit{10'000};
+  milliseconds stop_grace{5'000};  // TERM to KILL; the daemon finishes staged checkpoints in it
+  StopSignals* signals = nullptr;  // a signal ends the wait for readiness; not owned
+};
+
+/// A running `npud --foreground` with a runtime directory (0700) of its own. The directory holds a
+/// lock that daemon and launcher share, so a later start can tell a directory left by a killed
+/// launcher and removes it. Thread: the main thread. Ownership: the destructor stops the daemon and
+/// removes the directory.
+class PrivateDaemon {
+ public:
+  /// Returns once the socket takes connections. Errors: not_found (no npud), unavailable (it ended
+  /// while starting), deadline_exceeded, aborted (a stop signal came).
+  [[nodiscard]] static Result<std::unique_ptr<PrivateDaemon>> start(
+      const PrivateDaemonOptions& options);
+  PrivateDaemon(const PrivateDaemon&) = delete;
+  PrivateDaemon& operator=(const PrivateDaemon&) = delete;
+  ~PrivateDaemon();
+
+  [[nodiscard]] std::string socket() const { return runtime_dir_ + "/npud.sock"; }
+  [[nodiscard]] const std::string& state_dir() const noexcept { return state_dir_; }
+  [[nodiscard]] Child& child() noexcept { return *child_; }
+
+ private:
+  PrivateDaemon(const PrivateDaemonOptions& options, std::string state_dir)
+      : options_(options), state_dir_(std::move(state_dir)) {}
+  Result<void> make_runtime_dir();
+  Result<void> spawn(const std::string& npud);
+  Result<void> wait_until_ready();
+  void stop() noexcept;
+
+  PrivateDaemonOptions options_;
+  std::string state_dir_, runtime_dir_;
+  UniqueFd lock_;
+  std::optional<Child> child_;
+};
+
+}  // namespace npu::client

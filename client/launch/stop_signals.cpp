@@ -1,0 +1,41 @@
+#include "client/launch/stop_signals.hpp"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace npu::client {
+
+Result<StopSignals> StopSignals::make() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t set, before;
+  ::sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) {
+    // Ignored on purpose by whoever started us (nohup, a background job of sh): it stays ignored.
+    struct sigaction current {};
+    ::sigaction(number, nullptr, &current);
+    if (current.sa_handler != SIG_IGN) ::sigaddset(&set, number);
+  }
+  if (::sigprocmask(SIG_BLOCK, &set, &before) != 0) return fail_errno("block signals");
+  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return fail_errno("create a signalfd");
+  return StopSignals(std::move(fd), before);
+}
+
+StopSignals::StopSignals(StopSignals&& other) noexcept
+    : fd_(std::move(other.fd_)), before_(other.before_) {}
+
+StopSignals::~StopSignals() {
+  if (!fd_.valid()) return;
+  while (next() != 0) {
+  }
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int StopSignals::next() noexcept {
+  signalfd_siginfo info{};
+  return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                              : 0;
+}
+
+}  // namespace npu::client

@@ -1,0 +1,49 @@
+// Runs the ranks of one job as child processes and ends all of them when one fails or somebody says
+// stop. Knows nothing of training: what a rank runs is an argv, so tests use /bin/sh.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/launch/child.hpp"
+#include "client/launch/stop_signals.hpp"
+#include "client/render/renderer.hpp"
+#include "shm/base/clock.hpp"
+
+namespace npu::client {
+
+struct RankSpec {
+  int rank = 0;
+  int device = 0;
+  std::string path{};  // program
+  std::vector<std::string> argv{};
+  std::vector<std::string> env{};  // complete; NPU_EVENT_FD is added
+};
+
+struct SupervisorOptions {
+  std::string program = "npu launch";  // begins every remark
+  milliseconds stop_grace{5000};       // TERM to KILL after a signal to the launcher
+  milliseconds failure_grace{2000};    // TERM to KILL after a rank failed
+  milliseconds settle{100};            // what the others get to say why they fail, too
+  milliseconds settle_consequence{
+      500};                 // how long to look for a cause when only consequences are in
+  Child* daemon = nullptr;  // a private daemon whose death ends the job; not owned
+};
+
+struct JobOutcome {
+  int exit_code =
+      0;  // 0, the first failed rank's code, or 128 + the signal that stopped the launcher
+  int stop_signal = 0;
+  int failed_rank = -1;
+};
+
+/// Starts every rank, shows their events and output (lines prefixed "[rank 3] ") on `renderer` and
+/// returns when all are gone; none is left behind, whatever happens. A failure is reported there,
+/// too: text on stderr and an ErrorEvent. Errors: a rank that cannot be started (the others are
+/// ended). Thread: the main thread. Cost: one epoll loop, no polling.
+[[nodiscard]] Result<JobOutcome> supervise(const std::vector<RankSpec>& ranks, StopSignals& signals,
+                                           Renderer& renderer, const SupervisorOptions& options);
+
+}  // namespace npu::client
