@@ -17,7 +17,7 @@ class TreeBuilder final : public YAML::EventHandler {
   TreeBuilder(int source, Node& root, Diagnostics& out) : source_(source), root_(root), out_(out) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ == 2) out_.add(place(mark), "a second document; one file holds one job");
+    if (++documents_ == 2) out_.add(place(mark), "a second document begins here; expected one");
   }
   void OnDocumentEnd() override {}
 
@@ -137,8 +137,8 @@ bool parse_yaml(std::string_view text, int source, Node& root, Diagnostics& out)
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     TreeBuilder builder(source, root, out);
-    while (parser.HandleNextDocument(builder)) {
-    }
+    // Twice, not until the end: yaml-cpp 0.7 stands still on a stray ',' and would go on for ever.
+    if (parser.HandleNextDocument(builder)) (void)parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& e) {
     out.add(Place{source, e.mark.line + 1, e.mark.column + 1, 1}, "not valid YAML: " + e.msg);
     return false;

@@ -1,0 +1,90 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "config/schema.hpp"
+#include "tests/unit/config/support.hpp"
+
+namespace npu::config {
+namespace {
+
+using testing::HasSubstr;
+
+// A job in which no key holds its default.
+Job unusual() {
+  Job job;
+  job.name = "0-odd_name.x";
+  job.devices = {1, 3, 6};
+  job.seed = 18'446'744'073'709'551'615u;
+  job.profile = Profile::kTf;
+  job.model = {"resnet152", 7, true, "/weights: \"odd\"\n#\\.safetensors"};
+  job.data = {DataFormat::kIdx, "null", 0, Augment::kImagenet, 77'777, 3, 9, 1};
+  job.train = {7, 999, 1, 1'234'567'890'123};
+  job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, true, false};
+  job.schedule = {ScheduleKind::kMultistep, 2, 5, 1e-7, {1, 2, 40}};
+  job.precision = {true, "bf16", 0};
+  job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
+  job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b"};
+  return job;
+}
+
+TEST(PrintJob, LoadsBackToTheSameJob) {
+  for (const Job& job : {unusual(), [] { Job j; j.name = "plain"; return j; }()}) {
+    const std::string text = print_job(job);
+    const auto sut = load_job_text(text, "printed.yaml");
+    ASSERT_TRUE(sut) << sut.error().message << text;
+    EXPECT_EQ(print_job(*sut), text);
+    EXPECT_EQ(sut->model.pretrained, job.model.pretrained);
+    EXPECT_EQ(sut->data.path, job.data.path);
+    EXPECT_EQ(sut->optimizer.lr, job.optimizer.lr);
+    EXPECT_EQ(sut->optimizer.weight_decay, job.optimizer.weight_decay);
+    EXPECT_EQ(sut->seed, job.seed);
+    EXPECT_EQ(sut->schedule.milestones, job.schedule.milestones);
+    EXPECT_EQ(sut->collectives.timeout, job.collectives.timeout);
+    EXPECT_EQ(sut->collectives.bucket_bytes, job.collectives.bucket_bytes);
+    EXPECT_EQ(sut->checkpoint.resume_path, job.checkpoint.resume_path);
+    EXPECT_EQ(sut->train.stop_after_steps, job.train.stop_after_steps);
+  }
+}
+
+TEST(SchemaText, ListsEveryKeyWithADefaultThatLoads) {
+  Job job;
+  const std::string text = schema_text();
+  for (const Field& field : job_fields(job)) {
+    EXPECT_THAT(text, HasSubstr(std::string(field.path) + "\n"));
+    EXPECT_FALSE(field.doc.empty()) << field.path;
+  }
+  EXPECT_THAT(text, HasSubstr("collectives.timeout\n    a duration such as 60s, 0 (never) or "
+                              "100ms..86400s; default 60s\n"));
+}
+
+TEST(JobHash, IgnoresDeviceIdsAndDisplayOnly) {
+  const Job job = unusual();
+  Job other = job;
+  other.devices = {0, 1, 2};
+  other.train.print_freq = 50;
+  other.data.workers = 9;
+  EXPECT_EQ(job_hash(job), job_hash(other));
+}
+
+TEST(JobHash, SeesEveryOtherKey) {
+  const Job job = unusual();
+  Job other = job;
+  other.devices = {0, 1};
+  EXPECT_NE(job_hash(job), job_hash(other));
+  other = job;
+  other.optimizer.lr = std::nextafter(job.optimizer.lr, 1.0);
+  EXPECT_NE(job_hash(job), job_hash(other));
+  other = job;
+  other.seed = 1;
+  EXPECT_NE(job_hash(job), job_hash(other));
+}
+
+TEST(JobHash, IsStableAcrossBuilds) {
+  const auto job = load_job_text("name: a", "job.yaml");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job_hash(*job), 18160075071050460262u) << "changes whenever a hashed key is added: then update this value";
+}
+
+}  // namespace
+}  // namespace npu::config

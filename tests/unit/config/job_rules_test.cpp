@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+
+#include "tests/unit/config/support.hpp"
+
+namespace npu::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(BatchRule, ProposesTheWorldWhenTheBatchIsSmaller) {
+  const std::string text = errors_of("name: a\ndevices: 0-3\ntrain: {batch_size: 3}");
+  EXPECT_THAT(text, HasSubstr("3 images over 4 ranks leave a remainder of 3"));
+  EXPECT_THAT(text, HasSubstr("use 4 (4 devices are set at job.yaml:2:10)"));
+}
+
+TEST(BatchRule, NamesTheDefaultDevicesWhenNoneAreGiven) {
+  EXPECT_THAT(errors_of("name: a\ntrain: {batch_size: 12}"),
+              HasSubstr("use 8 or 16 (8 devices by default)"));
+}
+
+TEST(BatchRule, StaysSilentWhenTheDevicesWereRefused) {
+  EXPECT_THAT(errors_of("name: a\ndevices: [9]\ntrain: {batch_size: 12}"),
+              HasSubstr("1 error in job.yaml"));
+}
+
+TEST(NesterovRule, NeedsMomentum) {
+  EXPECT_THAT(errors_of("name: a\noptimizer: {nesterov: true, momentum: 0}"),
+              HasSubstr("job.yaml:2:23: error: optimizer.nesterov: needs optimizer.momentum above 0"));
+  EXPECT_EQ(errors_of("name: a\noptimizer: {nesterov: true, momentum: 0.9}"), "");
+}
+
+TEST(ScheduleRules, MilestonesAscendAndExist) {
+  EXPECT_THAT(errors_of("name: a\nschedule: {kind: multistep, milestones: [3, 3]}"),
+              HasSubstr("3 follows 3; expected ascending epochs"));
+  EXPECT_THAT(errors_of("name: a\nschedule: {kind: multistep}"),
+              HasSubstr("schedule.milestones: missing"));
+}
+
+TEST(ScheduleRules, WarmupLeavesEpochsToTrain) {
+  EXPECT_THAT(errors_of("name: a\ntrain: {epochs: 5}\nschedule: {warmup_epochs: 5}"),
+              HasSubstr("schedule.warmup_epochs: 5 leaves nothing of train.epochs 5"));
+}
+
+TEST(DataRules, FolderIsNeededExceptForSynthetic) {
+  EXPECT_THAT(errors_of("name: a\ndata: {format: idx}"), HasSubstr("data.path: missing"));
+  EXPECT_EQ(errors_of("name: a\ndata: {format: idx, path: /nonexistent}"), "");
+}
+
+TEST(DataRules, SyntheticEpochNeedsOneBatch) {
+  EXPECT_THAT(errors_of("name: a\ndata: {train_samples: 100}\ntrain: {batch_size: 128}"),
+              HasSubstr("100 images do not fill one batch of 128"));
+}
+
+TEST(Unsupported, ListsWhatThisVersionCannotDo) {
+  const auto sut = load_job_text(
+      "name: a\nprofile: tf\nmodel: {pretrained: /w}\n"
+      "data: {format: cifar10, path: /d, augment: imagenet}\n"
+      "precision: {amp: true}\ncollectives: {allreduce_dtype: fp16}\n",
+      "job.yaml");
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_THAT(unsupported(*sut),
+              ElementsAre("profile: tf", "model.pretrained", "data.format: cifar10",
+                          "data.augment: imagenet", "precision.amp: true",
+                          "collectives.allreduce_dtype: fp16"));
+}
+
+}  // namespace
+}  // namespace npu::config
