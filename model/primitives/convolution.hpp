@@ -1,0 +1,80 @@
+// Convolution of NHWC activations by oneDNN: forward, input gradient, weight gradient, for one chunk size.
+#pragma once
+
+#include <compare>
+
+#include "model/primitives/primitive.hpp"
+
+namespace npu::model {
+
+/// Square kernel, symmetric padding, no bias, no dilation, one group.
+struct ConvShape {
+  int batch = 1;
+  int in_h = 1;
+  int in_w = 1;
+  int in_c = 1;
+  int out_c = 1;
+  int kernel = 1;
+  int stride = 1;
+
+  [[nodiscard]] int pad() const noexcept { return kernel / 2; }
+  [[nodiscard]] int out_h() const noexcept { return (in_h + 2 * pad() - kernel) / stride + 1; }
+  [[nodiscard]] int out_w() const noexcept { return (in_w + 2 * pad() - kernel) / stride + 1; }
+  auto operator<=>(const ConvShape&) const = default;
+};
+
+/// Weights exist in up to three layouts. `master`: what weight gradients come in and the optimiser works on
+/// (no gradient is ever reordered). `forward`: what the forward kernel reads, often the same. The
+/// input-gradient kernel reads a third one, made from master right before use: weights change each step anyway.
+/// Thread: one call at a time. Cost: no allocation after creation.
+class Convolution {
+ public:
+  /// For training; without `needs_input_gradient` backward_data is not available (first layer).
+  [[nodiscard]] static Result<std::unique_ptr<Convolution>> for_training(
+      std::shared_ptr<Context> context, const ConvShape& shape, bool needs_input_gradient);
+  /// Forward only. With a `trained` convolution of the same weights its layouts are kept.
+  [[nodiscard]] static Result<std::unique_ptr<Convolution>> for_evaluation(
+      std::shared_ptr<Context> context, const ConvShape& shape, const Convolution* trained);
+  ~Convolution();
+
+  [[nodiscard]] const ConvShape& shape() const noexcept { return shape_; }
+  [[nodiscard]] uint64_t weights_bytes() const noexcept { return layout_bytes(master_); }
+  /// 0 when the forward kernel reads the master layout.
+  [[nodiscard]] uint64_t forward_weights_bytes() const noexcept;
+  /// 0 when the input-gradient kernel reads the master layout, or there is none.
+  [[nodiscard]] uint64_t backward_weights_bytes() const noexcept;
+  [[nodiscard]] uint64_t scratch_bytes() const noexcept;
+  [[nodiscard]] const Layout& master_layout() const noexcept { return master_; }
+  [[nodiscard]] std::string implementations() const;
+
+  void make_forward_weights(const float* master, float* forward, std::byte* scratch);
+  void make_backward_weights(const float* master, float* backward, std::byte* scratch);
+  void forward(const float* src, const float* forward_weights, float* dst, std::byte* scratch);
+  void backward_data(const float* diff_dst, const float* backward_weights, float* diff_src,
+                     std::byte* scratch);
+  /// Overwrites diff_weights (master layout, padding zero).
+  void backward_weights(const float* src, const float* diff_dst, float* diff_weights,
+                        std::byte* scratch);
+  /// Between master and plain OIHW.
+  void to_plain(const float* master, float* plain, std::byte* scratch);
+  void from_plain(const float* plain, float* master, std::byte* scratch);
+
+ private:
+  Convolution() = default;
+  [[nodiscard]] Result<void> make_reorders(const std::shared_ptr<Context>& context);
+
+  ConvShape shape_;
+  Layout master_;
+  Layout forward_layout_;
+  Layout backward_layout_;  // empty without input gradient
+  Layout plain_;
+  std::unique_ptr<Primitive> forward_;
+  std::unique_ptr<Primitive> backward_data_;
+  std::unique_ptr<Primitive> backward_weights_;
+  std::unique_ptr<Primitive> to_forward_;   // null when the layouts are equal
+  std::unique_ptr<Primitive> to_backward_;  // null when the layouts are equal
+  std::unique_ptr<Primitive> to_plain_;
+  std::unique_ptr<Primitive> from_plain_;
+};
+
+}  // namespace npu::model
