@@ -47,10 +47,10 @@ struct CheckpointInfo {
   std::string run;
   uint64_t step = 0;
   std::string path;
-  bool readable = false;  // the manifest holds and the file sizes match; contents are not read
-  std::string problem;    // why not, one sentence
-  bool latest = false;    // the newest readable one of its run
-  uint64_t sequence = 0;  // commit order inside the run
+  bool readable = false;     // the manifest holds and the file sizes match; contents are not read
+  std::string problem = {};  // why not, one sentence
+  bool latest = false;       // the newest readable one of its run
+  uint64_t sequence = 0;     // commit order inside the run
   int64_t created_unix_ms = 0;
   uint64_t bytes = 0;
   uint64_t tensors = 0;

@@ -38,8 +38,8 @@ struct Manifest {
   int64_t created_unix_ms = 0;  // realtime clock, for people only
   uint64_t weights_digest =
       0;  // declared by the run: XXH3-64 of all parameters and buffers as plain OIHW fp32
-  std::vector<ManifestFile> files;
-  std::vector<ManifestTensor> tensors;
+  std::vector<ManifestFile> files = {};
+  std::vector<ManifestTensor> tensors = {};
 
   [[nodiscard]] const ManifestFile* find_file(std::string_view name) const noexcept;
   [[nodiscard]] uint64_t total_bytes() const noexcept;

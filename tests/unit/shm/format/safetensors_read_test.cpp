@@ -143,7 +143,7 @@ TEST(SafetensorsRead, RefusesBadTensors) {
   EXPECT_THAT(with(R"("dtype":"F32","shape":["1"],"data_offsets":[0,4])", 4),
               HasSubstr("not expected"));
   EXPECT_THAT(with(R"("dtype":"F32","shape":[[1]],"data_offsets":[0,4])", 4),
-              HasSubstr("not expected"));
+              HasSubstr("nested deeper"));
   EXPECT_THAT(with(R"("dtype":["F32"],"shape":[1],"data_offsets":[0,4])", 4),
               HasSubstr("not expected"));
   EXPECT_THAT(with(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4),
