@@ -18,7 +18,7 @@ struct Submission {
   double scale;
   uint32_t communicator, timeout_ms, root, flags;
   uint8_t op, dtype, reduce_op, algorithm;
-  std::array<std::byte, kInlineBytes> inline_payload;
+  alignas(16) std::array<std::byte, kInlineBytes> inline_payload;  // read as elements of any type
 };
 
 /// What a submission may ask for; fixed for a lease.
@@ -76,7 +76,7 @@ struct CompletionFields {
   uint64_t sequence = 0;
   double sum_squares = 0;
   const std::byte* inline_payload = nullptr;  // kInlineBytes, or null
-  std::string_view error_text;
+  std::string_view error_text = {};
 };
 
 /// Writes completions of one status page. Thread: the engine coordinator only.

@@ -68,7 +68,8 @@ struct CheckpointInfo {
 struct CheckpointFiles {
   int64_t step = 0;
   std::string path;
-  UniqueFd model, optimizer, state;  // model.safetensors, optimizer.safetensors, state.json
+  std::string warning;                // newer checkpoints that were skipped, empty if none
+  UniqueFd model, optimizer, state;   // model.safetensors, optimizer.safetensors, state.json
 };
 
 /// Opens `step` of `run` after verifying it; step -1 = newest valid. Errors: not_found naming the run; data_loss.

@@ -1,0 +1,284 @@
+#include "client/api/device.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "client/api/connection.hpp"
+#include "shm/futex.hpp"
+#include "shm/segment.hpp"
+
+namespace npu::client {
+
+namespace {
+
+using Promise = std::promise<Result<CheckpointReport>>;
+
+/// Ranks whose bit is not set, as "1,4".
+std::string missing_ranks(uint32_t joined, uint32_t world) {
+  std::string text;
+  for (uint32_t r = 0; r < world; ++r) {
+    if ((joined & (1u << r)) != 0) continue;
+    if (!text.empty()) text += ',';
+    text += std::to_string(r);
+  }
+  return text;
+}
+
+CheckpointReport to_report(const shm::CheckpointDone& done) {
+  return {done.step, shm::get_text(done.path), done.bytes, done.durable_ms};
+}
+
+}  // namespace
+
+struct Device::Impl {
+  explicit Impl(AttachOptions opts, Connection conn) : options(std::move(opts)), connection(std::move(conn)) {}
+  ~Impl() { stop_reader(); }
+
+  [[nodiscard]] Result<void> map(const shm::Received& answer);
+  [[nodiscard]] Result<void> wait_complete();
+  void start_reader();
+  void stop_reader();
+  void read_loop();
+  void on_message(const shm::Received& message);
+  void fail_all(const Error& error);
+  [[nodiscard]] const shm::RunBoard& board() const {
+    return *reinterpret_cast<const shm::RunBoard*>(board_map.data());
+  }
+  [[nodiscard]] shm::SubmitPage& submit() { return *reinterpret_cast<shm::SubmitPage*>(submit_map.data()); }
+
+  AttachOptions options;
+  Connection connection;
+  uint64_t generation = 0;
+  shm::Mapping arena_map, submit_map, status_map, board_map;
+  std::unique_ptr<Communicator> world;
+  UniqueFd stop_event;
+  std::thread reader;
+  // Control path only; never taken on the collective path.
+  std::mutex mutex;
+  std::map<uint64_t, Promise> commits;
+  std::optional<Error> error;
+  bool leaving = false;
+  bool left = false;
+  std::atomic<bool> failed{false};  // release after `error` is set
+};
+
+Result<void> Device::Impl::map(const shm::Received& answer) {
+  if (!answer.is<shm::Attached>() || answer.fds.size() != 4) {
+    return fail(Code::kUnavailable, "attach device {}: the daemon answered with type {} and {} descriptors",
+                options.device, answer.header().type, answer.fds.size());
+  }
+  const auto attached = answer.as<shm::Attached>();
+  generation = attached.generation;
+  shm::SegmentSpec spec{.generation = generation, .rank = options.rank};
+  spec.size_bytes = attached.arena_bytes;
+  NPU_TRY(arena_map, shm::map_received(answer.fds[0].get(), spec));
+  spec.kind = shm::SegmentKind::kSubmit;
+  spec.size_bytes = sizeof(shm::SubmitPage);
+  NPU_TRY(submit_map, shm::map_received(answer.fds[1].get(), spec));
+  spec.kind = shm::SegmentKind::kStatus;
+  spec.size_bytes = sizeof(shm::StatusPage);
+  NPU_TRY(status_map, shm::map_received(answer.fds[2].get(), spec));
+  spec.kind = shm::SegmentKind::kBoard;
+  spec.size_bytes = sizeof(shm::RunBoard);
+  spec.rank = 0;
+  NPU_TRY(board_map, shm::map_received(answer.fds[3].get(), spec));
+  CommunicatorPlace place;
+  place.submit = &submit();
+  place.status = reinterpret_cast<const shm::StatusPage*>(status_map.data());
+  place.board = &board();
+  place.arena = arena_map.bytes();
+  place.generation = generation;
+  place.rank = options.rank;
+  place.world = options.world;
+  place.failed = &failed;
+  place.failure = [this] {
+    const std::lock_guard lock(mutex);
+    return error.value_or(daemon_lost(options.socket));
+  };
+  world = std::make_unique<Communicator>(std::move(place));
+  return {};
+}
+
+Result<void> Device::Impl::wait_complete() {
+  const Deadline deadline = Deadline::after(options.join_timeout);
+  for (;;) {
+    const uint32_t bell = board().doorbell.value.load(std::memory_order_seq_cst);
+    const auto state = static_cast<shm::RunState>(board().members.state.load(std::memory_order_acquire));
+    if (state == shm::RunState::kRunning) return {};
+    if (state == shm::RunState::kAborted) {
+      const auto code = static_cast<Code>(board().abort.code);
+      return tl::unexpected(Error{code, shm::get_text(board().abort.text), default_exit(code)});
+    }
+    if (failed.load(std::memory_order_acquire)) {
+      const std::lock_guard lock(mutex);
+      return tl::unexpected(*error);
+    }
+    if (deadline.passed()) {
+      return fail(Code::kDeadlineExceeded, "join run '{}': rank(s) {} of {} did not come within {} s", options.run,
+                  missing_ranks(board().members.joined_mask.load(std::memory_order_acquire), options.world),
+                  options.world, static_cast<double>(options.join_timeout.count()) / 1000.0);
+    }
+    shm::futex_wait(board().doorbell.value, bell, deadline.remaining(shm::kWaitSlice));
+  }
+}
+
+void Device::Impl::start_reader() { reader = std::thread([this] { read_loop(); }); }
+
+void Device::Impl::stop_reader() {
+  if (!reader.joinable()) return;
+  const uint64_t one = 1;
+  (void)!::write(stop_event.get(), &one, sizeof(one));
+  reader.join();
+  fail_all(daemon_lost(options.socket));
+}
+
+void Device::Impl::fail_all(const Error& why) {
+  std::map<uint64_t, Promise> pending;
+  {
+    const std::lock_guard lock(mutex);
+    if (!error) error = why;
+    pending.swap(commits);
+  }
+  failed.store(true, std::memory_order_release);
+  for (auto& [request, promise] : pending) promise.set_value(tl::unexpected(why));
+}
+
+void Device::Impl::on_message(const shm::Received& message) {
+  const uint64_t request = message.header().request;
+  if (message.size == sizeof(shm::ErrorReply) && message.type() == shm::MessageType::kAborted) {
+    const Error why = to_error(message.as<shm::ErrorReply>());
+    fail_all(why);
+    if (options.on_failure) options.on_failure(why);
+    return;
+  }
+  Promise promise;
+  {
+    const std::lock_guard lock(mutex);
+    if (message.type() == shm::MessageType::kEnd) {
+      left = true;
+      return;
+    }
+    const auto found = commits.find(request);
+    if (found == commits.end()) return;
+    promise = std::move(found->second);
+    commits.erase(found);
+  }
+  if (message.is<shm::CheckpointDone>()) {
+    promise.set_value(to_report(message.as<shm::CheckpointDone>()));
+  } else if (message.is<shm::ErrorReply>()) {
+    promise.set_value(tl::unexpected(to_error(message.as<shm::ErrorReply>())));
+  } else {
+    promise.set_value(fail(Code::kUnavailable, "checkpoint: the daemon answered with message type {}",
+                           message.header().type));
+  }
+}
+
+void Device::Impl::read_loop() {
+  shm::Received message;
+  for (;;) {
+    const auto status = shm::receive(connection.fd(), message);
+    if (status == shm::ReceiveStatus::kMessage) {
+      on_message(message);
+      continue;
+    }
+    if (status != shm::ReceiveStatus::kEmpty) {
+      bool expected = false;
+      {
+        const std::lock_guard lock(mutex);
+        expected = leaving;
+        left = true;
+      }
+      const Error why = daemon_lost(options.socket);
+      fail_all(why);
+      if (!expected && options.on_failure) options.on_failure(why);
+      return;
+    }
+    pollfd fds[2] = {{connection.fd(), POLLIN, 0}, {stop_event.get(), POLLIN, 0}};
+    (void)::poll(fds, 2, -1);
+    if ((fds[1].revents & POLLIN) != 0) return;
+  }
+}
+
+Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Device::~Device() = default;
+
+Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
+  NPU_TRY(Connection connection, Connection::open(options.socket));
+  auto impl = std::make_unique<Impl>(options, std::move(connection));
+  auto attach = shm::make_message<shm::Attach>(impl->connection.next_request());
+  attach.arena_bytes = options.arena_bytes;
+  attach.job_hash = options.job_hash;
+  attach.world = options.world;
+  attach.rank = options.rank;
+  attach.device = options.device;
+  shm::put_text(attach.run, options.run);
+  shm::put_text(attach.key, options.run_key);
+  NPU_TRY_VOID(impl->connection.send(attach));
+  NPU_TRY(const shm::Received answer, impl->connection.receive(Deadline::after(kRequestLimit)));
+  NPU_TRY_VOID(impl->map(answer));
+  impl->stop_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!impl->stop_event.valid()) return fail_errno("create the device's eventfd");
+  impl->start_reader();
+  NPU_TRY_VOID(impl->wait_complete());
+  return std::unique_ptr<Device>(new Device(std::move(impl)));
+}
+
+std::span<std::byte> Device::arena() noexcept { return impl_->arena_map.bytes(); }
+Communicator& Device::world() noexcept { return *impl_->world; }
+uint32_t Device::rank() const noexcept { return impl_->options.rank; }
+uint64_t Device::generation() const noexcept { return impl_->generation; }
+
+std::optional<Error> Device::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->error;
+}
+
+void Device::set_progress(uint64_t step) noexcept {
+  impl_->submit().rank.progress.store(step, std::memory_order_relaxed);
+}
+
+std::future<Result<CheckpointReport>> Device::commit_checkpoint(shm::CheckpointCommit commit) {
+  Promise promise;
+  auto future = promise.get_future();
+  Impl& impl = *impl_;
+  const std::lock_guard lock(impl.mutex);
+  if (impl.error) {
+    promise.set_value(tl::unexpected(*impl.error));
+    return future;
+  }
+  const uint64_t request = impl.connection.next_request();
+  commit.header = shm::make_message<shm::CheckpointCommit>(request).header;
+  if (auto sent = impl.connection.send(commit); !sent) {
+    promise.set_value(tl::unexpected(sent.error()));
+    return future;
+  }
+  impl.commits.emplace(request, std::move(promise));
+  return future;
+}
+
+Result<void> Device::detach() {
+  Impl& impl = *impl_;
+  {
+    const std::lock_guard lock(impl.mutex);
+    if (impl.error) return tl::unexpected(*impl.error);
+    impl.leaving = true;
+    NPU_TRY_VOID(impl.connection.send(
+        shm::make_plain(shm::MessageType::kDetach, impl.connection.next_request())));
+  }
+  const Deadline deadline = Deadline::after(std::chrono::seconds(5));
+  while (!deadline.passed()) {
+    {
+      const std::lock_guard lock(impl.mutex);
+      if (impl.left) return {};
+    }
+    (void)::poll(nullptr, 0, 1);  // the reader takes the answer; this is the end of the program, not a hot path
+  }
+  return fail(Code::kDeadlineExceeded, "detach: the daemon at '{}' did not answer", impl.options.socket);
+}
+
+}  // namespace npu::client

@@ -1,0 +1,97 @@
+#include "daemon/collectives/helper.hpp"
+
+#include <pthread.h>
+
+#include <array>
+#include <boost/lockfree/spsc_queue.hpp>
+
+namespace npu::daemon {
+
+struct Helper::Queue {
+  boost::lockfree::spsc_queue<HelperTask, boost::lockfree::capacity<16>> tasks;
+};
+
+Helper::Helper(Parker& coordinator)
+    : coordinator_(coordinator), queue_(std::make_unique<Queue>()), thread_([this] { loop(); }) {}
+
+Helper::~Helper() {
+  stop_.store(true, std::memory_order_release);
+  parker_.notify();
+  thread_.join();
+}
+
+bool Helper::give(const HelperTask& task) noexcept {
+  if (!queue_->tasks.push(task)) return false;
+  parker_.notify();
+  return true;
+}
+
+bool serve_ring(Ring& ring, Active& active, uint32_t first, uint32_t end, Parker* next,
+                Parker* coordinator) noexcept {
+  bool moved = false;
+  for (uint32_t d = first; d < end; ++d) {
+    if (!ring.serve(active, d)) continue;
+    moved = true;
+    if (d + 1 == end && next != nullptr) next->notify();
+    if (d + 2 == active.ranks && coordinator != nullptr) coordinator->notify();
+  }
+  return moved;
+}
+
+namespace {
+
+/// One step of a task; false when this thread has nothing to do for it now.
+bool advance(const HelperTask& task, Parker& coordinator) noexcept {
+  if (task.ring == nullptr) return run_one_slice(*task.active);
+  return serve_ring(*task.ring, *task.active, task.first_device, task.end_device, task.next,
+                    &coordinator);
+}
+
+/// True when this thread is not needed any more.
+bool over(const HelperTask& task) noexcept {
+  if (task.ring != nullptr) return task.active->finished();
+  return task.active->next.load(std::memory_order_relaxed) >= task.active->slices;
+}
+
+bool can_advance(const HelperTask& task) noexcept {
+  if (task.ring == nullptr || task.active->finished()) return true;
+  for (uint32_t d = task.first_device; d < task.end_device; ++d) {
+    if (task.ring->has_work(d)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Helper::loop() noexcept {
+  ::pthread_setname_np(::pthread_self(), "npud-engine");
+  std::array<HelperTask, 16> tasks;
+  size_t n = 0;
+  while (!stop_.load(std::memory_order_acquire)) {
+    while (n < tasks.size() && queue_->tasks.pop(tasks[n])) ++n;
+    bool moved = false;
+    for (size_t i = 0; i < n;) {
+      moved |= advance(tasks[i], coordinator_);
+      if (over(tasks[i])) {
+        if (tasks[i].active->finished()) coordinator_.notify();
+        tasks[i].active->users.fetch_sub(1, std::memory_order_acq_rel);
+        tasks[i] = tasks[--n];
+        moved = true;
+      } else {
+        ++i;
+      }
+    }
+    beats_.fetch_add(1, std::memory_order_relaxed);
+    if (moved) continue;
+    const uint32_t ticket = parker_.prepare();
+    bool work = stop_.load(std::memory_order_acquire) || queue_->tasks.read_available() != 0;
+    for (size_t i = 0; i < n && !work; ++i) work = can_advance(tasks[i]);
+    if (work) {
+      parker_.cancel();
+    } else {
+      parker_.sleep(ticket, shm::kWaitSlice * 10);
+    }
+  }
+}
+
+}  // namespace npu::daemon

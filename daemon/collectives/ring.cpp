@@ -1,0 +1,135 @@
+#include "daemon/collectives/ring.hpp"
+
+#include <boost/lockfree/policies.hpp>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "shm/base/error.hpp"
+
+namespace npu::daemon {
+namespace {
+
+struct Token {
+  uint32_t slot;
+  uint32_t gather;  // 0: partial on its way to rank N-1, 1: result on its way round
+  uint64_t slice;
+};
+
+// Boost's queue puts its indices 64 bytes apart but leaves the object unaligned; the wrapper gives it lines of its own.
+struct alignas(shm::kLineBytes) Hop {
+  boost::lockfree::spsc_queue<Token, boost::lockfree::capacity<2 * Ring::kSlots>> queue;
+};
+
+constexpr size_t kSlotBytes = kSliceBytes * 2;  // accumulators are at most twice as wide as elements
+
+struct AlignedFree {
+  void operator()(std::byte* p) const noexcept { std::free(p); }
+};
+
+}  // namespace
+
+struct Ring::Impl {
+  uint32_t ranks;
+  std::vector<Hop> hops;  // hops[d]: into device d; hops[ranks]: injections for device 0; hops[ranks + 1]: finished
+  std::unique_ptr<std::byte, AlignedFree> scratch;
+  uint32_t free_mask = (1u << kSlots) - 1;
+
+  [[nodiscard]] std::byte* slot(uint32_t i) const noexcept { return scratch.get() + i * kSlotBytes; }
+  Hop& injected() noexcept { return hops[ranks]; }
+  Hop& finished() noexcept { return hops[ranks + 1]; }
+};
+
+Ring::Ring(uint32_t ranks) : impl_(std::make_unique<Impl>()) {
+  impl_->ranks = ranks;
+  impl_->hops = std::vector<Hop>(ranks + 2);
+  impl_->scratch.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kSlots * kSlotBytes)));
+  if (!impl_->scratch) throw std::bad_alloc();
+}
+
+Ring::~Ring() = default;
+
+bool Ring::inject(Active& a) noexcept {
+  if (impl_->free_mask == 0) return false;
+  const uint64_t slice = a.next.load(std::memory_order_relaxed);  // the coordinator alone claims ring slices
+  if (slice >= a.slices) return false;
+  a.next.store(slice + 1, std::memory_order_relaxed);
+  const auto slot = static_cast<uint32_t>(__builtin_ctz(impl_->free_mask));
+  impl_->free_mask &= ~(1u << slot);
+  NPU_CHECK(impl_->injected().queue.push(Token{slot, 0, slice}));
+  return true;
+}
+
+bool Ring::reap(Active& a) noexcept {
+  Token token;
+  bool any = false;
+  while (impl_->finished().queue.pop(token)) {
+    impl_->free_mask |= 1u << token.slot;
+    a.done.fetch_add(1, std::memory_order_release);
+    any = true;
+  }
+  return any;
+}
+
+bool Ring::has_work(uint32_t device) const noexcept {
+  auto& hops = impl_->hops;
+  if (hops[device].queue.read_available() != 0) return true;
+  return device == 0 && impl_->injected().queue.read_available() != 0;
+}
+
+bool Ring::has_finished() const noexcept { return impl_->finished().queue.read_available() != 0; }
+
+namespace {
+
+/// Folds the device's slice into the token's partial; the last device rounds into its own buffer.
+void fold_hop(Active& a, uint32_t device, const Token& token, std::byte* acc) noexcept {
+  const uint64_t begin = a.slice_begin(token.slice);
+  const uint64_t count = a.slice_count(token.slice);
+  const std::byte* src = a.send[device] + begin * a.element_bytes;
+  if (device == 0) {
+    a.kernel->begin(acc, src, count, a.scale);
+  } else {
+    a.kernel->step(acc, src, count, a.scale);
+  }
+  // An infinite input may leave a finite result (max, min) and cannot be told from an overflow later.
+  uint32_t bits = a.kernel->scan_nonfinite(src, count) ? 1u : 0u;
+  if (device + 1 == a.ranks) {
+    ByProducts products;
+    if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + begin / kBlockElements;
+    a.kernel->finish(a.recv[device] + begin * a.element_bytes, acc, count, a.ranks, products);
+    bits |= products.result_nonfinite ? 2u : 0u;
+  }
+  if (bits != 0) a.flags.fetch_or(bits, std::memory_order_relaxed);
+}
+
+void gather_hop(const Active& a, uint32_t device, const Token& token) noexcept {
+  const uint64_t offset = a.slice_begin(token.slice) * a.element_bytes;
+  std::byte* dst = a.recv[device] + offset;
+  copy_slice(&dst, 1, a.recv[a.ranks - 1] + offset, a.slice_count(token.slice) * a.element_bytes,
+             false);
+}
+
+}  // namespace
+
+bool Ring::serve(Active& a, uint32_t device) noexcept {
+  Impl& r = *impl_;
+  Token token;
+  if (!r.hops[device].queue.pop(token)) {
+    if (device != 0 || !r.injected().queue.pop(token)) return false;
+  }
+  const uint32_t last = r.ranks - 1;
+  if (token.gather == 0) {
+    fold_hop(a, device, token, r.slot(token.slot));
+    if (device == last) token.gather = 1;
+  } else {
+    gather_hop(a, device, token);
+  }
+  // The last to receive the result is rank N-2; with one rank the fold itself was all.
+  const bool complete = token.gather == 1 && (last == 0 || (last > 0 && device + 1 == last));
+  Hop& next = complete ? r.finished() : r.hops[(device + 1) % r.ranks];
+  NPU_CHECK(next.queue.push(token));
+  return true;
+}
+
+}  // namespace npu::daemon

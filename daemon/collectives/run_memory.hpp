@@ -1,0 +1,56 @@
+// The memory of one run generation as the daemon maps it: arenas, pages and board of every rank. Shared by the
+// control server, the engine and the checkpoint writer; unmapped when the last of them lets go.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "shm/board_data.hpp"
+#include "shm/layout_data.hpp"
+#include "shm/segment.hpp"
+#include "shm/status_data.hpp"
+#include "shm/submit_data.hpp"
+
+namespace npu::daemon {
+
+struct RankMemory {
+  shm::Mapping arena;
+  shm::Mapping submit;
+  shm::Mapping status;
+  int64_t pid = 0;
+  uint32_t device = 0;
+
+  [[nodiscard]] shm::SubmitPage* submit_page() const noexcept {
+    return reinterpret_cast<shm::SubmitPage*>(submit.data());
+  }
+  [[nodiscard]] shm::StatusPage* status_page() const noexcept {
+    return reinterpret_cast<shm::StatusPage*>(status.data());
+  }
+};
+
+struct RunMemory {
+  uint64_t id = 0;
+  uint64_t generation = 0;
+  uint32_t world = 0;
+  int64_t uid = 0;
+  std::string name;
+  shm::Mapping board_mapping;
+  std::array<RankMemory, shm::kMaxDevices> ranks;
+  std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
+
+  [[nodiscard]] shm::RunBoard* board() const noexcept {
+    return reinterpret_cast<shm::RunBoard*>(board_mapping.data());
+  }
+};
+
+/// Writes the reason, then the state, then wakes every member. Called once a run, by the one thread that owns the
+/// board at that time (control server while forming, engine afterwards).
+void publish_abort(RunMemory& run, uint8_t code, int32_t culprit, int64_t pid,
+                   const std::string& text) noexcept;
+
+/// Bumps the board's doorbell and wakes members that sleep on it.
+void ring_board(RunMemory& run) noexcept;
+
+}  // namespace npu::daemon

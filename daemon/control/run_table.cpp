@@ -1,0 +1,172 @@
+#include "daemon/control/run_table.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+#include "shm/base/units.hpp"
+
+namespace npu::daemon {
+namespace {
+
+std::string clock_time(int64_t unix_time) {
+  const auto t = static_cast<time_t>(unix_time);
+  tm local{};
+  ::localtime_r(&t, &local);
+  char text[16];
+  std::strftime(text, sizeof(text), "%H:%M:%S", &local);
+  return text;
+}
+
+}  // namespace
+
+uint32_t Run::joined() const noexcept {
+  return static_cast<uint32_t>(std::count_if(members.begin(), members.end(), [](const Member& m) {
+    return m.session != 0;
+  }));
+}
+
+bool Run::all_ready() const noexcept {
+  return std::all_of(members.begin(), members.begin() + world, [](const Member& m) {
+    return m.ready;
+  });
+}
+
+bool Run::empty() const noexcept { return joined() == 0; }
+
+RunTable::RunTable(uint32_t devices, uint64_t device_memory_bytes)
+    : device_memory_bytes_(device_memory_bytes), leases_(devices) {}
+
+Result<void> RunTable::check_ranges(const JoinRequest& r) const {
+  if (!shm::valid_run_name(r.run)) {
+    return fail(Code::kInvalidArgument,
+                "attach: the run name must be 1 to 64 of a-z 0-9 . _ -, and not '.' or '..'");
+  }
+  if (r.world == 0 || r.world > leases_.size() || r.rank >= r.world) {
+    return fail(Code::kInvalidArgument,
+                "attach to run '{}': rank {} of {} is not possible; this daemon has {} devices", r.run,
+                r.rank, r.world, leases_.size());
+  }
+  if (r.device >= leases_.size()) {
+    return fail(Code::kInvalidArgument, "attach device {}: this daemon has devices 0 to {}", r.device,
+                leases_.size() - 1);
+  }
+  if (r.arena_bytes == 0 || r.arena_bytes > device_memory_bytes_) {
+    return fail(Code::kResourceExhausted,
+                "attach device {}: the run wants {} of device memory, 0 are used, the limit is {}; use a "
+                "smaller batch or raise device_memory_bytes",
+                r.device, format_bytes(r.arena_bytes), format_bytes(device_memory_bytes_));
+  }
+  return {};
+}
+
+Result<void> RunTable::check_device(const JoinRequest& r) const {
+  const Lease& lease = leases_[r.device];
+  if (lease.run == nullptr) return {};
+  if (lease.uid != r.uid) {
+    return fail_exit(Code::kUnavailable, Exit::kBusy,
+                     "attach device {}: another user holds it since {}; run `npu info`", r.device,
+                     clock_time(lease.since_unix));
+  }
+  return fail_exit(Code::kUnavailable, Exit::kBusy,
+                   "attach device {}: rank {} (pid {}) of run '{}' holds it since {}; run `npu info`",
+                   r.device, lease.rank, lease.pid, lease.run->name, clock_time(lease.since_unix));
+}
+
+Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
+  if (run.key != r.key) {
+    // Same user, other launch: naming the holder helps and tells nothing that `npu info` does not.
+    const auto first = std::find_if(run.members.begin(), run.members.end(),
+                                    [](const Member& m) { return m.session != 0; });
+    return fail_exit(Code::kUnavailable, Exit::kBusy,
+                     "join run '{}': another launch of it is going on (pid {}); wait for it or change the "
+                     "job's name",
+                     r.run, first != run.members.end() ? first->pid : 0);
+  }
+  if (run.state != shm::RunState::kForming) {
+    return fail(Code::kFailedPrecondition, "join run '{}' as rank {}: it is already complete", r.run,
+                r.rank);
+  }
+  if (run.world != r.world) {
+    return fail(Code::kFailedPrecondition, "join run '{}': rank {} says {} ranks, the others say {}",
+                r.run, r.rank, r.world, run.world);
+  }
+  if (run.job_hash != r.job_hash) {
+    return fail(Code::kFailedPrecondition,
+                "join run '{}': rank {}'s job ({:016x}) is not the others' ({:016x}); start all ranks "
+                "with the same file and --set options",
+                r.run, r.rank, r.job_hash, run.job_hash);
+  }
+  if (run.members[r.rank].session != 0) {
+    return fail_exit(Code::kUnavailable, Exit::kBusy, "join run '{}': pid {} is rank {} already", r.run,
+                     run.members[r.rank].pid, r.rank);
+  }
+  return {};
+}
+
+Run& RunTable::create(const JoinRequest& r) {
+  auto run = std::make_unique<Run>();
+  run->id = next_run_++;
+  run->name = r.run;
+  run->key = r.key;
+  run->uid = r.uid;
+  run->world = r.world;
+  run->job_hash = r.job_hash;
+  run->memory = std::make_shared<RunMemory>();
+  run->memory->id = run->id;
+  run->memory->generation = run->id;
+  run->memory->world = r.world;
+  run->memory->uid = r.uid;
+  run->memory->name = r.run;
+  by_name_[{r.uid, r.run}] = run.get();
+  runs_.push_back(std::move(run));
+  return *runs_.back();
+}
+
+Result<Run*> RunTable::join(const JoinRequest& r) {
+  NPU_TRY_VOID(check_ranges(r));
+  const auto found = by_name_.find({r.uid, r.run});
+  if (found != by_name_.end()) NPU_TRY_VOID(check_run(*found->second, r));
+  NPU_TRY_VOID(check_device(r));
+  Run& run = found != by_name_.end() ? *found->second : create(r);
+  Member& member = run.members[r.rank];
+  member = {.session = r.session, .pid = r.pid, .device = r.device};
+  leases_[r.device] = {&run, r.rank, r.pid, r.uid, r.arena_bytes, r.now_unix};
+  return &run;
+}
+
+void RunTable::free_device(Run& run, uint32_t rank) noexcept {
+  Lease& lease = leases_[run.members[rank].device];
+  // The device may have gone to another run since this one was aborted.
+  if (lease.run == &run && lease.rank == rank) lease = Lease{};
+}
+
+void RunTable::free_devices(Run& run) noexcept {
+  for (Lease& lease : leases_) {
+    if (lease.run == &run) lease = Lease{};
+  }
+}
+
+bool RunTable::leave(Run& run, uint32_t rank) noexcept {
+  free_device(run, rank);
+  run.members[rank].session = 0;
+  if (!run.empty()) return false;
+  unname(run);
+  return true;
+}
+
+void RunTable::unname(Run& run) noexcept {
+  const auto found = by_name_.find({run.uid, run.name});
+  if (found != by_name_.end() && found->second == &run) by_name_.erase(found);
+}
+
+void RunTable::erase(uint64_t id) noexcept {
+  std::erase_if(runs_, [id](const std::unique_ptr<Run>& run) { return run->id == id; });
+}
+
+Run* RunTable::find(uint64_t id) noexcept {
+  const auto found = std::find_if(runs_.begin(), runs_.end(),
+                                  [id](const std::unique_ptr<Run>& run) { return run->id == id; });
+  return found == runs_.end() ? nullptr : found->get();
+}
+
+}  // namespace npu::daemon

@@ -1,0 +1,112 @@
+// Who holds which device and which ranks make up which run: the rules of joining, leaving and being busy.
+// Plain bookkeeping: no sockets, no memory, no threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/collectives/run_memory.hpp"
+#include "shm/base/error.hpp"
+#include "shm/base/fd.hpp"
+#include "shm/messages.hpp"
+
+namespace npu::daemon {
+
+/// One rank's place in a run.
+struct Member {
+  uint64_t session = 0;  // 0: not joined
+  int64_t pid = 0;
+  uint32_t device = 0;
+  bool ready = false;    // its segments exist and were handed over
+  bool left = false;     // detached in order
+};
+
+/// Replica digests of one checkpoint while ranks report.
+struct CommitGathering {
+  int64_t step = -1;
+  uint32_t arrived_mask = 0;
+  std::array<shm::CheckpointCommit, shm::kMaxDevices> by_rank{};
+};
+
+/// One generation of a run.
+struct Run {
+  uint64_t id = 0;
+  std::string name, key;
+  int64_t uid = 0;
+  uint64_t job_hash = 0;
+  uint32_t world = 0;
+  shm::RunState state = shm::RunState::kForming;
+  std::string last_error;
+  std::array<Member, shm::kMaxDevices> members;
+  std::shared_ptr<RunMemory> memory;
+  UniqueFd board_fd;  // handed to each member
+  CommitGathering commit;
+  bool removing = false;
+
+  [[nodiscard]] uint32_t joined() const noexcept;
+  [[nodiscard]] bool all_ready() const noexcept;
+  /// No session holds a place any more.
+  [[nodiscard]] bool empty() const noexcept;
+};
+
+struct Lease {
+  Run* run = nullptr;  // null: idle
+  uint32_t rank = 0;
+  int64_t pid = 0, uid = 0;
+  uint64_t bytes = 0;
+  int64_t since_unix = 0;
+};
+
+struct JoinRequest {
+  std::string run, key;
+  uint32_t world = 0, rank = 0, device = 0;
+  uint64_t arena_bytes = 0, job_hash = 0;
+  uint64_t session = 0;
+  int64_t uid = 0, pid = 0, now_unix = 0;
+};
+
+/// Thread: the control server.
+class RunTable {
+ public:
+  RunTable(uint32_t devices, uint64_t device_memory_bytes);
+
+  /// Takes the device and the place in the run, creating the run for its first rank.
+  /// Errors: invalid_argument (ranges); unavailable, exit 75 (device or rank held: names the holder);
+  /// failed_precondition (world or job differs); permission_denied (another run key); resource_exhausted.
+  [[nodiscard]] Result<Run*> join(const JoinRequest& request);
+
+  /// Gives the member's device back; the place stays taken until the session ends.
+  void free_device(Run& run, uint32_t rank) noexcept;
+  /// All devices of the run, at its abort.
+  void free_devices(Run& run) noexcept;
+  /// The session of `rank` is gone. True if the run has no members left; it is then unnamed: a new run of the same
+  /// name is a new generation.
+  [[nodiscard]] bool leave(Run& run, uint32_t rank) noexcept;
+  /// A run that is over does not block its name any more.
+  void unname(Run& run) noexcept;
+  /// Drops the run for good.
+  void erase(uint64_t id) noexcept;
+
+  [[nodiscard]] Run* find(uint64_t id) noexcept;
+  [[nodiscard]] const std::vector<Lease>& leases() const noexcept { return leases_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Run>>& runs() const noexcept { return runs_; }
+  [[nodiscard]] uint64_t device_memory_bytes() const noexcept { return device_memory_bytes_; }
+
+ private:
+  [[nodiscard]] Result<void> check_ranges(const JoinRequest& r) const;
+  [[nodiscard]] Result<void> check_device(const JoinRequest& r) const;
+  [[nodiscard]] Result<void> check_run(const Run& run, const JoinRequest& r) const;
+  [[nodiscard]] Run& create(const JoinRequest& r);
+
+  uint64_t device_memory_bytes_;
+  std::vector<Lease> leases_;
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::map<std::pair<int64_t, std::string>, Run*> by_name_;
+  uint64_t next_run_ = 1;  // also the generation: never reused
+};
+
+}  // namespace npu::daemon

@@ -1,0 +1,315 @@
+#include "daemon/control/server.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "daemon/control/server_impl.hpp"
+#include "daemon/log.hpp"
+#include "daemon/version.hpp"
+#include "shm/paths.hpp"
+
+namespace npu::daemon {
+namespace {
+
+constexpr size_t kMaxSessions = 256;
+constexpr size_t kMaxOutgoing = 4096;  // messages a session may leave unread
+constexpr auto kGreetLimit = std::chrono::seconds(2);
+constexpr auto kDrainLimit = std::chrono::seconds(25);
+constexpr int kMessagesPerRound = 16;
+
+/// The directory must be ours: in /tmp anybody could have made it first.
+Result<void> prepare_dir(const std::string& path) {
+  std::error_code ec;
+  std::filesystem::create_directories(path, ec);
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0) {
+    return fail_errno("create the runtime directory '" + path + "'");
+  }
+  if (!S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) {
+    return fail_exit(Code::kPermissionDenied, Exit::kPermission,
+                     "use '{}' as runtime directory: it belongs to uid {}, not to uid {}; pass --runtime-dir",
+                     path, st.st_uid, ::geteuid());
+  }
+  return {};
+}
+
+Result<UniqueFd> lock_instance(const std::string& dir) {
+  const std::string path = dir + "/npud.lock";
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return fail_errno("open '" + path + "'");
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail_exit(Code::kAlreadyExists, Exit::kBusy,
+                     "start npud: another one runs in '{}'; use it, or pass another --runtime-dir", dir);
+  }
+  return fd;  // never unlinked: removing a lock file races with the next owner
+}
+
+Result<UniqueFd> signal_descriptor() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
+  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return fail_errno("create the signal descriptor");
+  return fd;
+}
+
+}  // namespace
+
+Server::Impl::Impl(ServerOptions opts, EventLoop loop)
+    : options(std::move(opts)),
+      loop_(std::move(loop)),
+      table_(options.devices, options.device_memory_bytes) {}
+
+Result<void> Server::Impl::open() {
+  NPU_TRY_VOID(prepare_dir(options.runtime_dir));
+  NPU_TRY(lock_, lock_instance(options.runtime_dir));
+  NPU_TRY(auto store, CheckpointStore::open(options.state_dir));
+  store_.emplace(std::move(store));
+  NPU_TRY(const SweepReport swept, store_->sweep());
+  if (swept.removed + swept.restored > 0) {
+    log("ckpt").info("swept unfinished checkpoints removed={} restored={}", swept.removed, swept.restored);
+  }
+  NPU_TRY(engine_, Engine::start({.threads = options.engine_threads}));
+  NPU_TRY(segments_, Worker::start("npud-segments"));
+  NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
+  NPU_TRY(signals_, signal_descriptor());
+  socket_path = options.runtime_dir + "/" + shm::kSocketName;
+  NPU_TRY(listener_, shm::listen_at(socket_path, 0660));
+  return watch_all();
+}
+
+Result<void> Server::Impl::watch_all() {
+  NPU_TRY_VOID(loop_.add(listener_.get(), [this](uint32_t) { accept_clients(); }));
+  NPU_TRY_VOID(loop_.add(engine_->event_fd(), [this](uint32_t) { on_engine_events(); }));
+  NPU_TRY_VOID(loop_.add(segments_->event_fd(), [this](uint32_t) { segments_->run_completions(); }));
+  NPU_TRY_VOID(
+      loop_.add(checkpoints_->event_fd(), [this](uint32_t) { checkpoints_->run_completions(); }));
+  return loop_.add(signals_.get(), [this](uint32_t) {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo != SIGHUP) begin_drain();
+    }
+  });
+}
+
+void Server::Impl::run() {
+  while (!draining_ || !(drained() || drain_deadline_.passed())) {
+    loop_.run_once(milliseconds(draining_ ? 20 : 1000));
+    greet_timeouts();
+  }
+  (void)::unlink(socket_path.c_str());
+  log("ctl").info("stopped");
+}
+
+void Server::Impl::begin_drain() {
+  if (draining_) return;
+  draining_ = true;
+  drain_deadline_ = Deadline::after(kDrainLimit);
+  log("ctl").info("shutting down runs={}", table_.runs().size());
+  loop_.remove(listener_.get());
+  for (const auto& run : table_.runs()) {
+    if (run->state != shm::RunState::kAborted) {
+      abort_run(*run, Code::kUnavailable, -1, "the daemon is shutting down");
+    }
+  }
+}
+
+bool Server::Impl::drained() const {
+  if (checkpoints_->pending() != 0) return false;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->outgoing.empty()) return false;
+  }
+  for (const auto& run : table_.runs()) {
+    if (run->last_error.empty()) return false;  // its members do not know yet
+  }
+  return true;
+}
+
+Session* Server::Impl::find_session(uint64_t id) {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+void Server::Impl::accept_clients() {
+  for (int i = 0; i < kMessagesPerRound; ++i) {
+    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.valid()) return;  // EAGAIN, or EMFILE: the client waits in the backlog
+    if (sessions_.size() >= kMaxSessions) {
+      log("ctl").warn("refusing a client sessions={}", sessions_.size());
+      continue;
+    }
+    auto peer = identify_peer(fd.get());
+    if (!peer) continue;
+    auto session = std::make_unique<Session>();
+    const uint64_t id = next_session_++;
+    session->id = id;
+    session->socket = std::move(fd);
+    session->peer = std::move(*peer);
+    session->greet_deadline = Deadline::after(kGreetLimit);
+    const int socket = session->socket.get();
+    const int pidfd = session->peer.pidfd.get();
+    sessions_[id] = std::move(session);
+    auto on_socket = loop_.add(socket, [this, id](uint32_t events) { on_readable(id, events); });
+    auto on_death = loop_.add(pidfd, [this, id](uint32_t) { end_session(id, "died"); });
+    if (!on_socket || !on_death) end_session(id, "could not be watched");
+  }
+}
+
+void Server::Impl::greet_timeouts() {
+  std::vector<uint64_t> late;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->greeted && session->greet_deadline.passed()) late.push_back(id);
+  }
+  for (const uint64_t id : late) end_session(id, "did not say hello");
+}
+
+void Server::Impl::on_readable(uint64_t id, uint32_t events) {
+  if (Session* session = find_session(id); session != nullptr && (events & EPOLLOUT) != 0) {
+    flush(*session);
+  }
+  shm::Received message;
+  for (int i = 0; i < kMessagesPerRound; ++i) {
+    Session* session = find_session(id);  // a handler may have ended it
+    if (session == nullptr) return;
+    switch (shm::receive(session->socket.get(), message)) {
+      case shm::ReceiveStatus::kEmpty: return;
+      case shm::ReceiveStatus::kClosed: end_session(id, "closed its connection"); return;
+      case shm::ReceiveStatus::kBroken: end_session(id, "sent a malformed message"); return;
+      case shm::ReceiveStatus::kMessage: break;
+    }
+    if (!message.fds.empty()) {
+      end_session(id, "sent unexpected descriptors");
+      return;
+    }
+    on_message(*session, message);
+  }
+}
+
+void Server::Impl::on_message(Session& session, const shm::Received& message) {
+  if (!session.greeted) {
+    on_hello(session, message);
+    return;
+  }
+  const uint64_t request = message.header().request;
+  const bool plain = message.size == sizeof(shm::Plain);
+  if (message.is<shm::Attach>()) {
+    on_attach(session, message);
+  } else if (message.is<shm::CheckpointCommit>()) {
+    on_commit(session, message);
+  } else if (message.is<shm::CheckpointList>()) {
+    on_list(session, message);
+  } else if (message.is<shm::CheckpointOpen>()) {
+    on_open(session, message);
+  } else if (message.type() == shm::MessageType::kInfo && plain) {
+    on_info(session, request);
+  } else if (message.type() == shm::MessageType::kDetach && plain) {
+    on_detach(session, request);
+  } else {
+    end_session(session.id, "sent a message of unknown type or size");
+  }
+}
+
+void Server::Impl::on_hello(Session& session, const shm::Received& message) {
+  const auto hello = message.is<shm::Hello>() ? message.as<shm::Hello>() : shm::Hello{};
+  if (hello.magic != shm::kHelloMagic) {
+    end_session(session.id, "did not say hello");
+    return;
+  }
+  if (hello.protocol_major != shm::kProtocolMajor || hello.layout_hash != shm::layout_hash()) {
+    const Error error{
+        Code::kFailedPrecondition,
+        fmt::format("connect: this client (build '{}') speaks protocol {}.{} layout {:016x}, the daemon "
+                    "(build '{}') accepts {}.{} layout {:016x}; install the same version of npu and npud",
+                    printable(shm::get_text(hello.build)), hello.protocol_major, hello.protocol_minor,
+                    hello.layout_hash, kVersion, shm::kProtocolMajor, shm::kProtocolMinor,
+                    shm::layout_hash()),
+        Exit::kNoDaemon};
+    reply_error(session, hello.header.request, error);
+    end_session(session.id, "speaks another protocol");
+    return;
+  }
+  session.greeted = true;
+  auto welcome = shm::make_message<shm::Welcome>(hello.header.request);
+  welcome.session = session.id;
+  welcome.daemon_pid = ::getpid();
+  welcome.devices = options.devices;
+  welcome.engine_threads = engine_->threads();
+  welcome.device_memory_bytes = options.device_memory_bytes;
+  shm::put_text(welcome.build, kVersion);
+  reply(session, welcome);
+}
+
+void Server::Impl::reply_error(Session& session, uint64_t request, const Error& error, int32_t culprit,
+                               int64_t pid, shm::MessageType type) {
+  auto message = shm::make_message<shm::ErrorReply>(request);
+  message.header.type = static_cast<uint32_t>(type);
+  message.code = static_cast<uint8_t>(error.code);
+  message.exit = static_cast<uint8_t>(error.exit);
+  message.culprit = culprit;
+  message.pid = pid;
+  shm::put_text(message.text, error.message);
+  reply(session, message);
+}
+
+void Server::Impl::enqueue(Session& session, Outgoing outgoing) {
+  if (session.outgoing.size() >= kMaxOutgoing) return;  // flush ends the session below
+  session.outgoing.push_back(std::move(outgoing));
+  flush(session);
+}
+
+void Server::Impl::flush(Session& session) {
+  const bool overfull = session.outgoing.size() >= kMaxOutgoing;
+  while (!session.outgoing.empty()) {
+    const Outgoing& next = session.outgoing.front();
+    std::vector<int> fds;
+    for (const UniqueFd& fd : next.fds) fds.push_back(fd.get());
+    const auto sent = shm::send(session.socket.get(), next.bytes.data(), next.bytes.size(), fds);
+    if (!sent && sent.error().code == Code::kResourceExhausted && !overfull) {
+      loop_.want_output(session.socket.get(), true);
+      return;
+    }
+    if (!sent) {
+      session.outgoing.clear();  // gone or not reading: its pidfd or EOF ends the session
+      (void)::shutdown(session.socket.get(), SHUT_RDWR);
+      return;
+    }
+    session.outgoing.pop_front();
+  }
+  loop_.want_output(session.socket.get(), false);
+}
+
+void Server::Impl::end_session(uint64_t id, const char* how) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  const std::unique_ptr<Session> session = std::move(found->second);
+  sessions_.erase(found);
+  loop_.remove(session->socket.get());
+  loop_.remove(session->peer.pidfd.get());
+  if (session->run != 0) leave_run(*session, how);
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
+  NPU_TRY(EventLoop loop, EventLoop::create());
+  auto impl = std::make_unique<Impl>(options, std::move(loop));
+  NPU_TRY_VOID(impl->open());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+void Server::run() { impl_->run(); }
+const std::string& Server::socket_path() const noexcept { return impl_->socket_path; }
+
+}  // namespace npu::daemon

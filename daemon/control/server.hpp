@@ -1,0 +1,40 @@
+// The control server: listens, identifies clients by the kernel's word, leases devices, forms and ends runs, and
+// passes checkpoints to the store. It never waits for a client, for memory or for the disk.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "shm/base/error.hpp"
+
+namespace npu::daemon {
+
+struct ServerOptions {
+  std::string runtime_dir;
+  std::string state_dir;
+  uint32_t devices = 8;
+  uint64_t device_memory_bytes = uint64_t{4} << 30;
+  uint32_t engine_threads = 1;
+};
+
+class Server {
+ public:
+  /// Takes the lock of the runtime directory, opens the store, listens. Errors: already_exists, exit 75 (another
+  /// daemon), as errno says.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Serves until SIGTERM or SIGINT, then drains: runs are told, a checkpoint being written is finished.
+  void run();
+  [[nodiscard]] const std::string& socket_path() const noexcept;
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace npu::daemon

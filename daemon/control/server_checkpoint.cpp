@@ -1,0 +1,226 @@
+// Checkpoints: replica digests are compared, the snapshot of rank 0 goes to the store, readers get descriptors.
+#include <cstring>
+
+#include "daemon/control/server_impl.hpp"
+#include "daemon/log.hpp"
+#include "shm/format/digest.hpp"
+
+namespace npu::daemon {
+namespace {
+
+constexpr uint32_t kMaxTensors = 20'000;
+constexpr uint64_t kMaxStateBytes = 1 << 20;
+
+/// [offset, offset + bytes) of an arena, or empty if it is not inside.
+std::optional<std::span<const std::byte>> arena_range(const RankMemory& rank, uint64_t offset,
+                                                      uint64_t bytes) {
+  const uint64_t size = rank.arena.size();
+  if (bytes > size || offset > size - bytes) return std::nullopt;
+  return std::span<const std::byte>(rank.arena.data() + offset, bytes);
+}
+
+/// One row of the table that the client staged. The row is a private copy; only the tensor's bytes stay where a
+/// client can still write, and the store hashes what it copies.
+Result<SnapshotTensor> read_row(const RankMemory& rank, const shm::SnapshotTensor& row) {
+  SnapshotTensor tensor;
+  tensor.name = shm::get_text(row.name);
+  tensor.dtype = static_cast<DType>(row.dtype);
+  tensor.xxh3_64 = row.digest;
+  if (row.rank > 4 || row.file > 1) {
+    return fail(Code::kInvalidArgument, "checkpoint: tensor '{}' has {} dimensions in file {}, at most 4 in file 0 or 1",
+                printable(tensor.name), row.rank, row.file);
+  }
+  for (uint32_t i = 0; i < row.rank; ++i) {
+    if (row.shape[i] < 0) {
+      return fail(Code::kInvalidArgument, "checkpoint: tensor '{}' has size {} in dimension {}",
+                  printable(tensor.name), row.shape[i], i);
+    }
+    tensor.shape.push_back(static_cast<uint64_t>(row.shape[i]));
+  }
+  const auto bytes = arena_range(rank, row.offset, row.bytes);
+  if (!bytes) {
+    return fail(Code::kInvalidArgument, "checkpoint: tensor '{}' at {} + {} bytes is outside the arena of {} bytes",
+                printable(tensor.name), row.offset, row.bytes, rank.arena.size());
+  }
+  tensor.source = *bytes;
+  return tensor;
+}
+
+Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run, const shm::CheckpointCommit& commit) {
+  const RankMemory& rank = run.memory->ranks[0];
+  if (commit.table_count == 0 || commit.table_count > kMaxTensors || commit.state_bytes > kMaxStateBytes ||
+      commit.step < 0) {
+    return fail(Code::kInvalidArgument, "checkpoint step {}: {} tensors and {} bytes of state; 1 to {} tensors and "
+                "at most {} bytes are accepted", commit.step, commit.table_count, commit.state_bytes, kMaxTensors,
+                kMaxStateBytes);
+  }
+  const auto table = arena_range(rank, commit.table_offset, commit.table_count * sizeof(shm::SnapshotTensor));
+  const auto state = arena_range(rank, commit.state_offset, commit.state_bytes);
+  if (!table || !state) {
+    return fail(Code::kInvalidArgument, "checkpoint step {}: its tables are outside the arena", commit.step);
+  }
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->uid = static_cast<uid_t>(run.uid);
+  snapshot->run = run.name;
+  snapshot->step = static_cast<uint64_t>(commit.step);
+  snapshot->keep = commit.keep == 0 ? 1 : commit.keep;
+  snapshot->weights_digest = commit.digest_low;
+  snapshot->state_json.assign(reinterpret_cast<const char*>(state->data()), state->size());
+  for (uint32_t i = 0; i < commit.table_count; ++i) {
+    shm::SnapshotTensor row;
+    std::memcpy(&row, table->data() + i * sizeof(row), sizeof(row));
+    NPU_TRY(SnapshotTensor tensor, read_row(rank, row));
+    (row.file == 0 ? snapshot->model : snapshot->optimizer).push_back(std::move(tensor));
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+void Server::Impl::on_commit(Session& session, const shm::Received& message) {
+  const auto commit = message.as<shm::CheckpointCommit>();
+  Run* run = session.run != 0 ? table_.find(session.run) : nullptr;
+  if (run == nullptr || run->state != shm::RunState::kRunning) {
+    reply_error(session, commit.header.request,
+                Error{Code::kAborted, "checkpoint: this connection is in no running run", Exit::kPeerFailed});
+    return;
+  }
+  CommitGathering& gathering = run->commit;
+  const uint32_t bit = 1u << session.rank;
+  if (gathering.arrived_mask == 0) gathering.step = commit.step;
+  if (gathering.step != commit.step || (gathering.arrived_mask & bit) != 0) {
+    abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
+              fmt::format("checkpoint: rank {} is at step {}, others are at step {}", session.rank,
+                          commit.step, gathering.step));
+    return;
+  }
+  gathering.arrived_mask |= bit;
+  gathering.by_rank[session.rank] = commit;
+  if (gathering.arrived_mask == (1u << run->world) - 1) commit_arrived(*run);
+}
+
+void Server::Impl::commit_arrived(Run& run) {
+  const CommitGathering gathering = std::exchange(run.commit, {});
+  const shm::CheckpointCommit& first = gathering.by_rank[0];
+  for (uint32_t r = 1; r < run.world; ++r) {
+    const shm::CheckpointCommit& other = gathering.by_rank[r];
+    if (other.digest_low == first.digest_low && other.digest_high == first.digest_high) continue;
+    // Silent divergence: nothing is published, the run stops with the rank's name.
+    abort_run(run, Code::kDataLoss, static_cast<int32_t>(r),
+              fmt::format("replica check at step {}: rank {}'s parameters ({:016x}) are not rank 0's ({:016x})",
+                          gathering.step, r, other.digest_low, first.digest_low));
+    return;
+  }
+  auto snapshot = read_snapshot(run, first);
+  if (!snapshot) {
+    answer_commit(run.id, gathering, tl::unexpected(snapshot.error()));
+    return;
+  }
+  checkpoints_->post([this, id = run.id, gathering, snapshot = std::move(*snapshot),
+                      memory = run.memory]() mutable -> Worker::Completion {
+    auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
+    snapshot.reset();
+    // The memory is let go on the control server's thread at the earliest: the run may be gone by now.
+    return [this, id, gathering, report, memory = std::move(memory)] {
+      answer_commit(id, gathering, *report);
+    };
+  });
+}
+
+void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gathering,
+                                 const Result<CommitReport>& report) {
+  if (report) {
+    for (const StoreWarning& w : report->warnings) log("ckpt").warn("{}", printable(w.message));
+  } else {
+    log("ckpt").error("checkpoint failed step={} reason='{}'", gathering.step, printable(report.error().message));
+  }
+  Run* run = table_.find(run_id);
+  if (run == nullptr) return;
+  for (uint32_t r = 0; r < run->world; ++r) {
+    Session* session = find_session(run->members[r].session);
+    if (session == nullptr) continue;
+    const uint64_t request = gathering.by_rank[r].header.request;
+    if (!report) {
+      reply_error(*session, request, report.error());
+      continue;
+    }
+    auto done = shm::make_message<shm::CheckpointDone>(request);
+    done.step = gathering.step;
+    done.bytes = report->bytes;
+    done.durable_ms = std::chrono::duration<double, std::milli>(report->duration).count();
+    shm::put_text(done.path, report->path);
+    reply(*session, done);
+  }
+}
+
+void Server::Impl::on_list(Session& session, const shm::Received& message) {
+  const auto list = message.as<shm::CheckpointList>();
+  const std::string run = shm::get_text(list.run);
+  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
+                      request = list.header.request, verify = list.verify != 0]() -> Worker::Completion {
+    auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(
+        store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run)));
+    if (rows->has_value() && verify) {
+      for (CheckpointInfo& info : **rows) {
+        if (!info.readable) continue;
+        if (const auto checked = store_->verify(uid, info.run, info.step); !checked) {
+          info.readable = false;
+          info.problem = checked.error().message;
+        }
+      }
+    }
+    return [this, id, request, rows] {
+      Session* target = find_session(id);
+      if (target == nullptr) return;
+      if (!*rows) {
+        reply_error(*target, request, rows->error());
+        return;
+      }
+      for (const CheckpointInfo& info : **rows) {
+        auto row = shm::make_message<shm::CheckpointRow>(request);
+        row.step = static_cast<int64_t>(info.step);
+        row.bytes = info.bytes;
+        row.unix_time = info.created_unix_ms / 1000;
+        row.latest = info.latest ? 1 : 0;
+        row.valid = info.readable ? 1 : 0;
+        shm::put_text(row.run, info.run);
+        shm::put_text(row.path, info.path);
+        shm::put_text(row.state, info.readable ? "valid" : info.problem);
+        reply(*target, row);
+      }
+      reply(*target, shm::make_plain(shm::MessageType::kEnd, request));
+    };
+  });
+}
+
+void Server::Impl::on_open(Session& session, const shm::Received& message) {
+  const auto open = message.as<shm::CheckpointOpen>();
+  const std::string run = shm::get_text(open.run);
+  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run, step = open.step,
+                      request = open.header.request]() -> Worker::Completion {
+    auto opened = std::make_shared<Result<OpenCheckpoint>>(
+        step < 0 ? store_->open_newest_valid(uid, run) : store_->open_step(uid, run, static_cast<uint64_t>(step)));
+    return [this, id, request, opened] {
+      Session* target = find_session(id);
+      if (target == nullptr) return;
+      if (!*opened) {
+        reply_error(*target, request, opened->error());
+        return;
+      }
+      OpenCheckpoint& checkpoint = **opened;
+      auto answer = shm::make_message<shm::CheckpointOpened>(request);
+      answer.step = static_cast<int64_t>(checkpoint.manifest.step);
+      shm::put_text(answer.path, checkpoint.path);
+      if (!checkpoint.warnings.empty()) shm::put_text(answer.warning, checkpoint.warnings.front().message);
+      std::vector<UniqueFd> fds;
+      for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
+        for (OpenFile& file : checkpoint.files) {
+          if (file.name == name) fds.push_back(std::move(file.fd));
+        }
+      }
+      reply(*target, answer, std::move(fds));
+    };
+  });
+}
+
+}  // namespace npu::daemon

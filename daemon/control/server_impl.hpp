@@ -1,0 +1,98 @@
+// The state of the control server, shared by the files that implement it: server.cpp (life cycle, sessions),
+// server_attach.cpp (runs), server_checkpoint.cpp (checkpoints), server_info.cpp (listings).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/checkpoint/store.hpp"
+#include "daemon/collectives/engine.hpp"
+#include "daemon/control/event_loop.hpp"
+#include "daemon/control/run_table.hpp"
+#include "daemon/control/server.hpp"
+#include "daemon/control/session.hpp"
+#include "daemon/control/worker.hpp"
+#include "shm/channel.hpp"
+#include "shm/segment.hpp"
+
+namespace npu::daemon {
+
+struct SnapshotPlan;
+
+class Server::Impl {
+ public:
+  Impl(ServerOptions options, EventLoop loop);
+
+  [[nodiscard]] Result<void> open();
+  void run();
+
+  ServerOptions options;
+  std::string socket_path;
+
+ private:
+  // server.cpp
+  [[nodiscard]] Result<void> watch_all();
+  void accept_clients();
+  void greet_timeouts();
+  void on_readable(uint64_t id, uint32_t events);
+  void on_message(Session& session, const shm::Received& message);
+  void on_hello(Session& session, const shm::Received& message);
+  void flush(Session& session);
+  void end_session(uint64_t id, const char* how);
+  void begin_drain();
+  [[nodiscard]] bool drained() const;
+  [[nodiscard]] Session* find_session(uint64_t id);
+
+  template <typename M>
+  void reply(Session& session, const M& message, std::vector<UniqueFd> fds = {}) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&message);
+    enqueue(session, {std::vector<std::byte>(bytes, bytes + sizeof(M)), std::move(fds)});
+  }
+  void reply_error(Session& session, uint64_t request, const Error& error, int32_t culprit = -1,
+                   int64_t pid = 0, shm::MessageType type = shm::MessageType::kError);
+  void enqueue(Session& session, Outgoing outgoing);
+
+  // server_attach.cpp
+  struct NewSegments {
+    Result<void> outcome;
+    shm::Segment arena, submit, status;
+  };
+  void on_attach(Session& session, const shm::Received& message);
+  [[nodiscard]] Result<void> ensure_board(Run& run);
+  void on_segments(uint64_t session_id, uint64_t run_id, uint32_t rank, uint64_t request,
+                   NewSegments segments);
+  void on_detach(Session& session, uint64_t request);
+  void leave_run(Session& session, const char* how);
+  void abort_run(Run& run, Code code, int32_t culprit, const std::string& what);
+  void tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid);
+  void release_run(Run& run);
+  void on_engine_events();
+
+  // server_checkpoint.cpp
+  void on_commit(Session& session, const shm::Received& message);
+  void commit_arrived(Run& run);
+  void write_snapshot(Run& run, std::shared_ptr<Snapshot> snapshot);
+  void answer_commit(uint64_t run_id, const CommitGathering& gathering,
+                     const Result<CommitReport>& report);
+  void on_list(Session& session, const shm::Received& message);
+  void on_open(Session& session, const shm::Received& message);
+
+  // server_info.cpp
+  void on_info(Session& session, uint64_t request);
+
+  EventLoop loop_;
+  UniqueFd lock_, listener_, signals_;
+  RunTable table_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Worker> segments_;     // allocates and unmaps
+  std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk
+  std::optional<CheckpointStore> store_;
+  std::map<uint64_t, std::unique_ptr<Session>> sessions_;
+  uint64_t next_session_ = 1;
+  bool draining_ = false;
+  Deadline drain_deadline_ = Deadline::never();
+};
+
+}  // namespace npu::daemon

@@ -1,0 +1,43 @@
+// One client connection: who it is by the kernel's word, what it said so far, what waits to be sent to it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "daemon/control/run_table.hpp"
+#include "shm/base/clock.hpp"
+#include "shm/base/fd.hpp"
+
+namespace npu::daemon {
+
+/// Identity from SO_PEERCRED and a pidfd: the fd becomes readable when the process dies.
+struct Peer {
+  int64_t pid = 0;
+  int64_t uid = 0;
+  UniqueFd pidfd;
+};
+
+/// Errors: unavailable when the peer is already gone.
+[[nodiscard]] Result<Peer> identify_peer(int socket);
+
+struct Outgoing {
+  std::vector<std::byte> bytes;
+  std::vector<UniqueFd> fds;
+};
+
+struct Session {
+  uint64_t id = 0;
+  UniqueFd socket;
+  Peer peer;
+  bool greeted = false;
+  Deadline greet_deadline = Deadline::never();
+  std::deque<Outgoing> outgoing;  // what the socket did not take yet
+  // Place in a run; run == 0: none.
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  bool detached = false;
+};
+
+}  // namespace npu::daemon

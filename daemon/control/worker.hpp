@@ -1,0 +1,50 @@
+// A thread that does slow things (allocate, unmap, write, fsync) in order, so that the control server never waits
+// for memory or disk. What it found out is finished on the control server's thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/collectives/parker.hpp"
+#include "shm/base/fd.hpp"
+
+namespace npu::daemon {
+
+/// Thread: post and run_completions by the control server only. The destructor finishes what was posted.
+class Worker {
+ public:
+  /// Runs on the control server's thread, with what the task learned in its captures.
+  using Completion = std::function<void()>;
+  /// Runs on the worker's thread; must not throw.
+  using Task = std::function<Completion()>;
+
+  [[nodiscard]] static Result<std::unique_ptr<Worker>> start(const std::string& thread_name);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void post(Task task);
+  /// Readable when completions wait.
+  [[nodiscard]] int event_fd() const noexcept { return event_fd_.get(); }
+  void run_completions();
+  /// Tasks posted whose completion has not run yet.
+  [[nodiscard]] uint64_t pending() const noexcept { return pending_; }
+
+ private:
+  struct Queues;
+  explicit Worker(UniqueFd event_fd);
+  void loop();
+
+  UniqueFd event_fd_;
+  std::unique_ptr<Queues> queues_;
+  Parker parker_;
+  std::atomic<bool> stop_{false};
+  uint64_t pending_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace npu::daemon
