@@ -185,6 +185,12 @@ void Network::import_momentum(size_t i, std::span<const float> values) {
   m.from_plain(m.entry_refs[i].parameter, values, m.momentum_memory);
 }
 
+void Network::export_gradient(size_t i, std::span<float> out) const {
+  Impl& m = *impl_;
+  NPU_CHECK(m.gradient_memory != nullptr && m.entries[i].kind == StateKind::kParameter);
+  m.to_plain(m.entry_refs[i].parameter, m.gradient_memory, out);
+}
+
 int64_t Network::batches_tracked(size_t i) const {
   NPU_CHECK(impl_->entries[i].kind == StateKind::kBatchesTracked);
   return impl_->entry_refs[i].unit->batches_tracked;

@@ -140,6 +140,9 @@ class Network {
   void export_momentum(size_t i, std::span<float> out) const;
   void import_momentum(size_t i, std::span<const float> values);
 
+  /// Gradient of parameter entry i as the buckets hold it, same shape: for tests and to name a bad tensor.
+  void export_gradient(size_t i, std::span<float> out) const;
+
   /// Counter of a num_batches_tracked entry.
   [[nodiscard]] int64_t batches_tracked(size_t i) const;
   void set_batches_tracked(size_t i, int64_t value);
