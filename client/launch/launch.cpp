@@ -57,6 +57,16 @@ Result<DaemonAccess> open_daemon(const DaemonChoice& choice, StopSignals* signal
   return access;
 }
 
+Result<DaemonAccess> open_store(const DaemonChoice& choice) {
+  const std::string state_dir = choice.state_dir.empty() ? default_state_dir() : choice.state_dir;
+  if (choice.mode == DaemonMode::kAuto && choice.socket.empty() && !find_daemon("")) {
+    for (const PrivateInstance& instance : live_private_daemons()) {
+      if (instance.state_dir == state_dir) return DaemonAccess{.socket = instance.socket};
+    }
+  }
+  return open_daemon(choice, nullptr);
+}
+
 Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
   NPU_TRY(StopSignals signals, StopSignals::make());
   NPU_TRY(const std::string run_key, random_run_key());
@@ -64,8 +74,9 @@ Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
   SupervisorOptions supervisor = options.supervisor;
   if (daemon.owned) {
     renderer.notice(
-        fmt::format("{}: no daemon answers, started a private one (pid {}, state in {})",
-                    supervisor.program, daemon.owned->child().pid(), daemon.owned->state_dir()));
+        fmt::format("{}: {}started a private npud (pid {}, state in {})", supervisor.program,
+                    options.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "",
+                    daemon.owned->child().pid(), daemon.owned->state_dir()));
     supervisor.daemon = &daemon.owned->child();
   }
   NPU_TRY(const JobOutcome outcome,

@@ -33,6 +33,10 @@ struct DaemonAccess {
 /// PrivateDaemon::start's.
 [[nodiscard]] Result<DaemonAccess> open_daemon(const DaemonChoice& choice, StopSignals* signals);
 
+/// The same for a command that only reads checkpoints: it may also ask another command's private
+/// daemon, which holds the state directory at that moment.
+[[nodiscard]] Result<DaemonAccess> open_store(const DaemonChoice& choice);
+
 struct LaunchOptions {
   std::string job_file{};
   std::vector<std::string> overrides{};  // "a.b=v", handed to every rank

@@ -32,16 +32,25 @@ std::string runtime_parent() {
   return ::access(dir.c_str(), W_OK | X_OK) == 0 && dir.size() < 64 ? dir : "/tmp";
 }
 
-// Directories whose launcher and daemon are both gone: nobody holds the lock in them.
-void remove_stale(const std::string& parent) {
+// Runtime directories of this user, live or left behind.
+std::vector<std::string> private_dirs() {
+  std::vector<std::string> found;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+  for (const auto& entry : fs::directory_iterator(runtime_parent(), ignored)) {
     const std::string path = entry.path();
     struct stat st {};
-    if (!entry.path().filename().string().starts_with(kPrefix) || ::lstat(path.c_str(), &st) != 0 ||
-        !S_ISDIR(st.st_mode) || st.st_uid != ::getuid()) {
-      continue;
+    if (entry.path().filename().string().starts_with(kPrefix) && ::lstat(path.c_str(), &st) == 0 &&
+        S_ISDIR(st.st_mode) && st.st_uid == ::getuid()) {
+      found.push_back(path);
     }
+  }
+  return found;
+}
+
+// Directories whose launcher and daemon are both gone: nobody holds the lock in them.
+void remove_stale() {
+  std::error_code ignored;
+  for (const std::string& path : private_dirs()) {
     const UniqueFd lock(::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
   }
@@ -85,6 +94,17 @@ std::string default_state_dir() {
   return fmt::format("/tmp/npud-{}/state", ::getuid());
 }
 
+std::vector<PrivateInstance> live_private_daemons() {
+  std::vector<PrivateInstance> live;
+  for (const std::string& dir : private_dirs()) {
+    std::error_code error;
+    const fs::path state = fs::read_symlink(dir + "/state", error);
+    if (!error && takes_connections(dir + "/npud.sock"))
+      live.push_back({dir + "/npud.sock", state});
+  }
+  return live;
+}
+
 Result<std::string> find_npud() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -126,7 +146,7 @@ PrivateDaemon::~PrivateDaemon() {
 
 Result<void> PrivateDaemon::make_runtime_dir() {
   const std::string parent = runtime_parent();
-  remove_stale(parent);
+  remove_stale();
   std::string name = parent + "/" + kPrefix + "XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)
     return fail_errno(fmt::format("create a directory in '{}'", parent));
@@ -142,6 +162,7 @@ Result<void> PrivateDaemon::make_runtime_dir() {
   fs::create_directories(state_dir_, error);
   if (error)
     return fail_errno(error.value(), fmt::format("create the state directory '{}'", state_dir_));
+  fs::create_symlink(state_dir_, runtime_dir_ + "/state", error);  // for live_private_daemons
   return {};
 }
 
@@ -191,11 +212,13 @@ Result<void> PrivateDaemon::wait_until_ready() {
 void PrivateDaemon::stop() noexcept {
   if (!child_ || !child_->alive()) return;
   child_->signal(SIGTERM);
-  pollfd end{child_->pidfd(), POLLIN, 0};
   const Deadline deadline = Deadline::after(options_.stop_grace);
-  while (!deadline.passed()) {
+  while (!child_->poll() && !deadline.passed()) {
+    pollfd fds[2] = {{child_->pidfd(), POLLIN, 0},
+                     {options_.signals != nullptr ? options_.signals->fd() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<milliseconds>(deadline.remaining(options_.stop_grace));
-    if (::poll(&end, 1, static_cast<int>(left.count())) > 0) break;
+    ::poll(fds, 2, static_cast<int>(left.count()));
+    if (fds[1].revents != 0 && options_.signals->next() != SIGTSTP) break;  // no more patience
   }
   if (child_->poll()) return;
   child_->signal(SIGKILL);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/launch/child.hpp"
 #include "client/launch/stop_signals.hpp"
@@ -19,12 +20,22 @@ namespace npu::client {
 /// for.
 [[nodiscard]] Result<std::string> find_npud();
 
+/// A private daemon of the calling user that some other command runs right now.
+struct PrivateInstance {
+  std::string socket;
+  std::string state_dir;
+};
+
+/// Those that are alive; for commands that only ask. Nobody should attach a job to one: it goes
+/// away.
+[[nodiscard]] std::vector<PrivateInstance> live_private_daemons();
+
 struct PrivateDaemonOptions {
   std::string npud{};       // binary; find_npud() when empty
   std::string state_dir{};  // default_state_dir() when empty
   milliseconds ready_limit{10'000};
-  milliseconds stop_grace{5'000};  // TERM to KILL; the daemon finishes staged checkpoints in it
-  StopSignals* signals = nullptr;  // a signal ends the wait for readiness; not owned
+  milliseconds stop_grace{30'000};  // TERM to KILL; the daemon finishes staged checkpoints in it
+  StopSignals* signals = nullptr;   // a signal ends any wait for the daemon; not owned
 };
 
 /// A running `npud --foreground` with a runtime directory (0700) of its own. The directory holds a

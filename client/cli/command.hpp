@@ -1,0 +1,47 @@
+// The frame of a subcommand: one function registers it, one action runs after the whole line is
+// parsed.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "client/launch/launch.hpp"
+#include "shm/base/error.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace npu::cli {
+
+/// Runs the chosen subcommand and returns the program's exit code. `argv` is main's.
+using Action = std::function<int(char** argv)>;
+
+/// Adds a subcommand to `app`; when it was the one named on the command line it sets `chosen`.
+/// What CLI11 throws while parsing is caught in main.cpp. Options live as long as `app`.
+void add_launch(CLI::App& app, Action& chosen);
+void add_train(CLI::App& app, Action& chosen);
+void add_info(CLI::App& app, Action& chosen);
+void add_ckpt(CLI::App& app, Action& chosen);
+void add_config(CLI::App& app, Action& chosen);
+
+/// Prints "npu launch: error: ..." to stderr (diagnostics of a configuration file as they are) and
+/// returns the exit code of the error.
+int report_error(std::string_view command, const Error& error);
+
+enum class Format : uint8_t { kText, kJson };
+
+/// Options that several subcommands share.
+void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+void add_format(CLI::App& app, Format& format);
+void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice);
+
+/// Errors: unimplemented naming what `job` asks for that this version cannot do.
+[[nodiscard]] Result<void> check_supported(const std::string& job_name,
+                                           const std::vector<std::string>& unsupported);
+
+/// To stdout; a reader that went away is not an error. Errors: what write(2) says (a full disk).
+[[nodiscard]] Result<void> print(std::string_view text);
+
+}  // namespace npu::cli

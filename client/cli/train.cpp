@@ -1,0 +1,167 @@
+// npu train: one rank of a job, started by `npu launch`, by hand or by a service manager.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+
+#include "client/api/admin.hpp"
+#include "client/cli/command.hpp"
+#include "client/launch/rank_env.hpp"
+#include "client/render/json_renderer.hpp"
+#include "client/render/text_format.hpp"
+#include "client/render/text_renderer.hpp"
+#include "client/train/trainer.hpp"
+#include "config/load.hpp"
+
+namespace npu::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Run one rank of a job; `npu launch` starts these.\n"
+    "\n"
+    "Examples:\n"
+    "  npu train job.yaml --set devices=0                                   a job of one device\n"
+    "  RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 NPU_RUN_KEY=secret npu train job.yaml --set devices=0-1\n"
+    "\n"
+    "Environment: RANK WORLD_SIZE LOCAL_RANK (or RANK_ID RANK_SIZE DEVICE_ID), NPUD_SOCKET, "
+    "NPU_RUN_KEY (the same "
+    "for all ranks),\nOMP_NUM_THREADS (compute threads, 1 if not set).\n";
+
+struct Options {
+  std::string job_file;
+  std::vector<std::string> overrides;
+  std::string socket;
+};
+
+class NullSink : public client::EventSink {
+ public:
+  void on_event(const client::Event&) override {}
+};
+
+std::string env_text(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+Result<int> env_number(const char* name, int low, int high, int otherwise) {
+  const std::string text = env_text(name);
+  if (text.empty()) return otherwise;
+  int value = 0;
+  // OMP_NUM_THREADS may be a list for nested regions, "4,2": the first counts.
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || (*end != '\0' && *end != ',') || value < low || value > high) {
+    return fail(Code::kInvalidArgument,
+                "environment: {}='{}' where a number from {} to {} was expected", name, text, low,
+                high);
+  }
+  return value;
+}
+
+// The descriptor that the launcher listens at; -1 when there is none.
+Result<int> event_fd() {
+  NPU_TRY(const int fd, env_number("NPU_EVENT_FD", 3, 1 << 20, -1));
+  if (fd >= 0 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+    return fail(Code::kInvalidArgument,
+                "environment: NPU_EVENT_FD={} is not an open descriptor; unset it", fd);
+  }
+  return fd;
+}
+
+Result<int> rank_of(const config::Job& job) {
+  NPU_TRY(const auto place,
+          client::rank_from_environment([](const char* name) { return std::getenv(name); }));
+  if (!place) {
+    if (job.world() == 1) return 0;
+    return fail(Code::kInvalidArgument,
+                "job '{}' has {} devices but RANK is not set: use `npu launch`, set RANK, "
+                "WORLD_SIZE and LOCAL_RANK, "
+                "or pass --set devices=0",
+                job.name, job.world());
+  }
+  if (place->world != job.world()) {
+    return fail(Code::kInvalidArgument,
+                "job '{}' has {} devices ({}) but the environment says {} ranks", job.name,
+                job.world(), client::format_ids(job.devices), place->world);
+  }
+  const int device = job.devices[static_cast<size_t>(place->rank)];
+  if (place->device && *place->device != device) {
+    return fail(Code::kInvalidArgument,
+                "environment: DEVICE_ID={} but rank {} of job '{}' drives device {}",
+                *place->device, place->rank, job.name, device);
+  }
+  return place->rank;
+}
+
+// libgomp reads its environment when it is loaded, that is before main: only a new start can change
+// it.
+void restart_with_passive_wait(char** argv) {
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+  ::execv("/proc/self/exe", argv);
+  // Not fatal: the pool spins, which is slow on a small host and right everywhere.
+}
+
+Result<void> train(const Options& options, int threads, int& rank, client::EventSink& events) {
+  NPU_TRY(const config::Job job, config::load_job(options.job_file, options.overrides));
+  NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
+  NPU_TRY(rank, rank_of(job));
+  // A socket that was named is the only one tried: another daemon does not know this run.
+  const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;
+  NPU_TRY(const std::string socket, client::find_daemon(named));
+  return client::run_rank(
+      job, {.socket = socket, .run_key = env_text("NPU_RUN_KEY"), .rank = rank, .threads = threads},
+      events);
+}
+
+std::unique_ptr<client::EventSink> make_sink(int event_fd) {
+  if (event_fd >= 0) return std::make_unique<client::JsonSink>(event_fd);
+  // Ranks other than 0 have nothing to show, and a rank that fails to learn its number is one of
+  // them.
+  if (const std::string rank = env_text("RANK") + env_text("RANK_ID");
+      !rank.empty() && rank[0] != '0') {
+    return std::make_unique<NullSink>();
+  }
+  client::TextOptions text;
+  text.traits = client::terminal_traits(STDOUT_FILENO);
+  return std::make_unique<client::TextRenderer>(text);
+}
+
+int run(const Options& options, char** argv) {
+  const auto threads = env_number("OMP_NUM_THREADS", 1, 1024, 1);
+  if (!threads) return report_error("train", threads.error());
+  if (*threads > 1 && std::getenv("OMP_WAIT_POLICY") == nullptr) restart_with_passive_wait(argv);
+  const auto fd = event_fd();
+  if (!fd) return report_error("train", fd.error());
+  auto events = make_sink(*fd);
+  int rank = -1;
+  const auto done = train(options, *threads, rank, *events);
+  if (done) return 0;
+  const Error& error = done.error();
+  client::ErrorEvent event;
+  event.code = code_name(error.code);
+  event.exit_code = static_cast<int>(error.exit);
+  event.rank = rank;
+  event.pid = ::getpid();
+  event.message = error.message;
+  events->on_event(event);
+  events.reset();  // a live line is gone before the sentence is printed
+  // The launcher shows the event in its report; saying it here as well would say it once a rank.
+  return *fd >= 0 ? event.exit_code : report_error("train", error);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("train", "Run one rank of a job (used by launch)");
+  command->description(kAbout);
+  command->add_option("JOB", options->job_file, "The job file (YAML)")->required()->type_name("");
+  add_overrides(*command, options->overrides);
+  command->add_option("--socket", options->socket, "The daemon's socket")->type_name("PATH");
+  command->callback(
+      [&chosen, options] { chosen = [options](char** argv) { return run(*options, argv); }; });
+}
+
+}  // namespace npu::cli
