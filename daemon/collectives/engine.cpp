@@ -236,7 +236,7 @@ void Engine::abort_run(uint64_t run, Code code, int32_t culprit, std::string wha
   auto command = std::make_unique<Command>();
   command->kind = Command::Kind::kAbort;
   command->run = run;
-  command->failure = {code, culprit, std::move(what)};
+  command->failure = {code, culprit, std::move(what), false};
   impl_->send(std::move(command));
 }
 

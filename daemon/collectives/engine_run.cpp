@@ -51,7 +51,8 @@ bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
       if (broken || !matcher_.add(r, submission, fault, now)) {
         failure = {Code::kInvalidArgument, static_cast<int32_t>(r),
                    fmt::format("rank {} (pid {}) broke the submission protocol ({})", r,
-                               memory_->ranks[r].pid, broken ? fault_name(fault) : "sequence")};
+                               memory_->ranks[r].pid, broken ? fault_name(fault) : "sequence"),
+                   false};
         return false;
       }
     }
@@ -245,7 +246,7 @@ bool EngineRun::overdue(uint64_t now, RunFailure& failure) const {
   if (const uint32_t left = missing & left_mask_; left != 0) {
     const auto rank = static_cast<uint32_t>(__builtin_ctz(left));
     failure = {Code::kAborted, static_cast<int32_t>(rank),
-               fmt::format("{}: rank {} has left the run", describe(first), rank)};
+               fmt::format("{}: rank {} has left the run", describe(first), rank), true};
     return true;
   }
   if (first.timeout_ms == 0 || now < g.first_ns) return false;
@@ -253,12 +254,13 @@ bool EngineRun::overdue(uint64_t now, RunFailure& failure) const {
   const auto rank = static_cast<uint32_t>(__builtin_ctz(missing));
   const auto last = matcher_.last_of(rank);
   failure = {Code::kDeadlineExceeded, static_cast<int32_t>(rank),
-             fmt::format("{}: rank{} {} (rank {}: pid {}, last submitted {}) did not arrive within {} s, "
-                         "rank{} {} waited",
+             fmt::format("{}: rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted "
+                         "{}); rank{} {} waited",
                          describe(first), std::popcount(missing) > 1 ? "s" : "", rank_list(missing),
-                         rank, memory_->ranks[rank].pid, last ? fmt::format("seq {}", *last) : "nothing",
-                         first.timeout_ms / 1000.0, std::popcount(g.arrived_mask) > 1 ? "s" : "",
-                         rank_list(g.arrived_mask))};
+                         first.timeout_ms / 1000.0, rank, memory_->ranks[rank].pid,
+                         last ? fmt::format("seq {}", *last) : "nothing", std::popcount(g.arrived_mask) > 1 ? "s" : "",
+                         rank_list(g.arrived_mask)),
+             true};
   return true;
 }
 
@@ -275,8 +277,7 @@ std::string EngineRun::situation() const {
 
 Error EngineRun::abort(const RunFailure& failure) {
   aborted_ = true;
-  const bool stalled = failure.code == Code::kDeadlineExceeded;
-  Error error{failure.code, stalled ? failure.what : failure.what + " " + situation(),
+  Error error{failure.code, failure.complete ? failure.what : failure.what + " " + situation(),
               default_exit(failure.code)};
   if (current_ != nullptr) {
     // Unclaimed slices are taken out of reach and counted as done; those in progress end by themselves.

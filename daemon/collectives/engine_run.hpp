@@ -22,6 +22,7 @@ struct RunFailure {
   Code code = Code::kInternal;
   int32_t culprit = -1;
   std::string what;
+  bool complete = false;  // `what` says it all; otherwise the situation is added
 };
 
 /// Thread: the coordinator.

@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kMaxSessions = 256;
 constexpr size_t kMaxOutgoing = 4096;  // messages a session may leave unread
+constexpr auto kCloseGrace = milliseconds(50);
 constexpr auto kGreetLimit = std::chrono::seconds(2);
 constexpr auto kDrainLimit = std::chrono::seconds(25);
 constexpr int kMessagesPerRound = 16;
@@ -105,8 +106,8 @@ Result<void> Server::Impl::watch_all() {
 
 void Server::Impl::run() {
   while (!draining_ || !(drained() || drain_deadline_.passed())) {
-    loop_.run_once(milliseconds(draining_ ? 20 : 1000));
-    greet_timeouts();
+    loop_.run_once(milliseconds(draining_ || closing_ > 0 ? 20 : 1000));
+    end_late_sessions();
   }
   (void)::unlink(socket_path.c_str());
   log("ctl").info("stopped");
@@ -166,12 +167,25 @@ void Server::Impl::accept_clients() {
   }
 }
 
-void Server::Impl::greet_timeouts() {
-  std::vector<uint64_t> late;
+void Server::Impl::end_late_sessions() {
+  std::vector<std::pair<uint64_t, const char*>> late;
+  closing_ = 0;
   for (const auto& [id, session] : sessions_) {
-    if (!session->greeted && session->greet_deadline.passed()) late.push_back(id);
+    if (!session->greeted && session->greet_deadline.passed()) late.emplace_back(id, "did not say hello");
+    if (session->close_deadline.passed()) late.emplace_back(id, "closed its connection");
+    closing_ += session->close_deadline.is_never() ? 0 : 1;
   }
-  for (const uint64_t id : late) end_session(id, "did not say hello");
+  for (const auto& [id, how] : late) end_session(id, how);
+}
+
+void Server::Impl::on_closed(Session& session) {
+  if (session.run == 0) {
+    end_session(session.id, "closed its connection");
+    return;
+  }
+  loop_.remove(session.socket.get());
+  session.close_deadline = Deadline::after(kCloseGrace);
+  ++closing_;
 }
 
 void Server::Impl::on_readable(uint64_t id, uint32_t events) {
@@ -184,7 +198,7 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
     if (session == nullptr) return;
     switch (shm::receive(session->socket.get(), message)) {
       case shm::ReceiveStatus::kEmpty: return;
-      case shm::ReceiveStatus::kClosed: end_session(id, "closed its connection"); return;
+      case shm::ReceiveStatus::kClosed: on_closed(*session); return;
       case shm::ReceiveStatus::kBroken: end_session(id, "sent a malformed message"); return;
       case shm::ReceiveStatus::kMessage: break;
     }

@@ -35,7 +35,8 @@ class Server::Impl {
   // server.cpp
   [[nodiscard]] Result<void> watch_all();
   void accept_clients();
-  void greet_timeouts();
+  void end_late_sessions();
+  void on_closed(Session& session);
   void on_readable(uint64_t id, uint32_t events);
   void on_message(Session& session, const shm::Received& message);
   void on_hello(Session& session, const shm::Received& message);
@@ -91,6 +92,7 @@ class Server::Impl {
   std::optional<CheckpointStore> store_;
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
   uint64_t next_session_ = 1;
+  size_t closing_ = 0;  // sessions whose socket closed and whose process may be dying
   bool draining_ = false;
   Deadline drain_deadline_ = Deadline::never();
 };

@@ -33,6 +33,8 @@ struct Session {
   Peer peer;
   bool greeted = false;
   Deadline greet_deadline = Deadline::never();
+  // A dying process closes its socket a moment before its pidfd fires; until then it only looks like leaving.
+  Deadline close_deadline = Deadline::never();
   std::deque<Outgoing> outgoing;  // what the socket did not take yet
   // Place in a run; run == 0: none.
   uint64_t run = 0;

@@ -1,5 +1,6 @@
 // Chooses the kernel table once: the best instruction set the processor has, capped by NPU_KERNELS.
-// Compiled without any instruction-set flags; the tables of other levels are never touched unless supported.
+// Compiled without any instruction-set flags; the tables of other levels are never touched unless
+// supported.
 #include <cstdlib>
 
 #include "daemon/collectives/kernels/kernel_table.hpp"

@@ -1,6 +1,7 @@
-// What one instruction set offers: a table of kernels for every dtype and reduction, filled at compile time.
-// Only the dispatcher and the per-ISA sources include this; it must stay free of inline code, because a function
-// compiled with AVX flags could otherwise replace the plain one at link time.
+// What one instruction set offers: a table of kernels for every dtype and reduction, filled at
+// compile time. Only the dispatcher and the per-ISA sources include this; it must stay free of
+// inline code, because a function compiled with AVX flags could otherwise replace the plain one at
+// link time.
 #pragma once
 
 #include "daemon/collectives/kernels/reduce_kernels.hpp"

@@ -1,5 +1,6 @@
-// The arithmetic of every reducing collective: fold the ranks' inputs in ascending rank order, element by
-// element, and round once. Pure functions over plain memory: no shared state, no waiting, no allocation.
+// The arithmetic of every reducing collective: fold the ranks' inputs in ascending rank order,
+// element by element, and round once. Pure functions over plain memory: no shared state, no
+// waiting, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +20,17 @@ inline constexpr uint64_t kBlockElements = 4096;
 struct ByProducts {
   bool input_nonfinite = false;   // some input element is NaN or infinite (float types only)
   bool result_nonfinite = false;  // some result element is (overflow of finite inputs included)
-  double* block_sum_squares = nullptr;  // if set: one double per started block, of the rounded result
+  double* block_sum_squares =
+      nullptr;  // if set: one double per started block, of the rounded result
 };
 
 /// One slice of a reduction: `ranks` inputs of `count` elements, result stored to every `dst`.
 /// dst[j] may equal any src[i] exactly (in place); partial overlap is the caller's error.
-/// mean: the fold is divided by `ranks` before rounding (power of two: multiplied by the exact inverse).
-/// premulsum: every input is multiplied by `scale` in the accumulation type before it is added.
-/// fp16/bf16 accumulate in fp32 (sum, mean, premulsum, prod); integers wrap; integer mean truncates towards zero.
-/// max/min: a NaN in any input gives the quiet NaN at that element, whatever the rank order; -0 < +0.
+/// mean: the fold is divided by `ranks` before rounding (power of two: multiplied by the exact
+/// inverse). premulsum: every input is multiplied by `scale` in the accumulation type before it is
+/// added. fp16/bf16 accumulate in fp32 (sum, mean, premulsum, prod); integers wrap; integer mean
+/// truncates towards zero. max/min: a NaN in any input gives the quiet NaN at that element,
+/// whatever the rank order; -0 < +0.
 struct FoldSlice {
   const std::byte* const* src = nullptr;
   uint32_t ranks = 0;
@@ -35,8 +38,8 @@ struct FoldSlice {
   uint32_t dst_count = 0;
   uint64_t count = 0;  // elements
   double scale = 1.0;
-  /// Hint: results larger than the caches go around them. For out of place only; fenced before the fold returns.
-  /// Ignored when a dst is not aligned to the vector or block_sum_squares is wanted.
+  /// Hint: results larger than the caches go around them. For out of place only; fenced before the
+  /// fold returns. Ignored when a dst is not aligned to the vector or block_sum_squares is wanted.
   bool nontemporal = false;
 };
 
@@ -46,15 +49,19 @@ struct ReduceKernel {
   /// `direct`: one pass, load N, fold, store M.
   void (*fold)(const FoldSlice&, ByProducts&) noexcept = nullptr;
 
-  /// `ring`: the partial of a slice travels in an accumulator of `acc_size` bytes an element (fp16/bf16: fp32).
-  /// begin+step*(ranks-1)+finish gives exactly fold's bits. The accumulator is opaque (max and min keep sort keys
-  /// in it); one slice uses the same count throughout. Both return true when they saw a non-finite input, which only
-  /// max and min look for: an infinity may not reach their result.
-  bool (*begin)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
-  bool (*step)(std::byte* acc, const std::byte* src, uint64_t count, double scale) noexcept = nullptr;
-  /// Applies the mean, rounds, stores to dst, sets result_nonfinite and the sums. For sum, mean, premulsum and prod
-  /// a non-finite input always gives a non-finite result, so input_nonfinite needs the caller's scan_nonfinite
-  /// over the inputs only when result_nonfinite was set (and before they are overwritten in place).
+  /// `ring`: the partial of a slice travels in an accumulator of `acc_size` bytes an element
+  /// (fp16/bf16: fp32). begin+step*(ranks-1)+finish gives exactly fold's bits. The accumulator is
+  /// opaque (max and min keep sort keys in it); one slice uses the same count throughout. Both
+  /// return true when they saw a non-finite input, which only max and min look for: an infinity may
+  /// not reach their result.
+  bool (*begin)(std::byte* acc, const std::byte* src, uint64_t count,
+                double scale) noexcept = nullptr;
+  bool (*step)(std::byte* acc, const std::byte* src, uint64_t count,
+               double scale) noexcept = nullptr;
+  /// Applies the mean, rounds, stores to dst, sets result_nonfinite and the sums. For sum, mean,
+  /// premulsum and prod a non-finite input always gives a non-finite result, so input_nonfinite
+  /// needs the caller's scan_nonfinite over the inputs only when result_nonfinite was set (and
+  /// before they are overwritten in place).
   void (*finish)(std::byte* dst, const std::byte* acc, uint64_t count, uint32_t ranks,
                  ByProducts&) noexcept = nullptr;
   /// True if any of `count` elements is NaN or infinite; false for integer types.
@@ -62,23 +69,27 @@ struct ReduceKernel {
   size_t acc_size = 0;
 };
 
-/// Order-independent fp16/bf16 sum and mean: fp64 accumulation (exact for up to 8192 fp16 addends), rounded once.
+/// Order-independent fp16/bf16 sum and mean: fp64 accumulation (exact for up to 8192 fp16 addends),
+/// rounded once.
 enum class Accumulate : uint8_t { kDefault = 0, kStrict = 1 };
 
-/// The fastest kernels this processor runs (AVX-512, AVX2+F16C, plain), capped by NPU_KERNELS=plain|avx2|avx512.
-/// Thread: any; the choice is made once. Every dtype x op has a kernel.
-[[nodiscard]] const ReduceKernel& reduce_kernel(DType dtype, ReduceOp op,
-                                                Accumulate accumulate = Accumulate::kDefault) noexcept;
+/// The fastest kernels this processor runs (AVX-512, AVX2+F16C, plain), capped by
+/// NPU_KERNELS=plain|avx2|avx512. Thread: any; the choice is made once. Every dtype x op has a
+/// kernel.
+[[nodiscard]] const ReduceKernel& reduce_kernel(
+    DType dtype, ReduceOp op, Accumulate accumulate = Accumulate::kDefault) noexcept;
 
 /// A named level for tests and benches; null when the processor lacks it.
-[[nodiscard]] const ReduceKernel* reduce_kernel_at(std::string_view level, DType dtype, ReduceOp op,
-                                                   Accumulate accumulate = Accumulate::kDefault) noexcept;
+[[nodiscard]] const ReduceKernel* reduce_kernel_at(
+    std::string_view level, DType dtype, ReduceOp op,
+    Accumulate accumulate = Accumulate::kDefault) noexcept;
 
 /// "avx512", "avx2" or "plain".
 [[nodiscard]] std::string_view reduce_kernel_level() noexcept;
 
-/// Copies for broadcast-like operations: one source to M destinations in one pass, with non-temporal stores
-/// when `nontemporal` (the caller fences once per slice; this function does so before returning).
+/// Copies for broadcast-like operations: one source to M destinations in one pass, with
+/// non-temporal stores when `nontemporal` (the caller fences once per slice; this function does so
+/// before returning).
 void copy_slice(std::byte* const* dst, uint32_t dst_count, const std::byte* src, uint64_t bytes,
                 bool nontemporal) noexcept;
 
