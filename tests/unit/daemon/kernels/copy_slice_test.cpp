@@ -27,7 +27,8 @@ void expect_copies(size_t bytes, size_t src_shift, size_t dst_shift, bool nontem
   copy_slice(dst, 3, data.data() + src_shift, bytes, nontemporal);
 
   for (size_t j = 0; j < 3; ++j) {
-    EXPECT_TRUE(std::equal(dst[j], dst[j] + bytes, data.begin() + static_cast<std::ptrdiff_t>(src_shift)));
+    EXPECT_TRUE(
+        std::equal(dst[j], dst[j] + bytes, data.begin() + static_cast<std::ptrdiff_t>(src_shift)));
     EXPECT_TRUE(std::all_of(memory[j].data(), dst[j], [](std::byte b) { return b == kGuard; }));
     EXPECT_TRUE(std::all_of(dst[j] + bytes, memory[j].data() + memory[j].size(),
                             [](std::byte b) { return b == kGuard; }));
@@ -36,11 +37,12 @@ void expect_copies(size_t bytes, size_t src_shift, size_t dst_shift, bool nontem
 
 TEST(CopySlice, DeliversEveryByteAtAnyAlignmentAndSize) {
   for (const bool nontemporal : {false, true}) {
-    for (const size_t bytes : {0, 1, 2, 63, 64, 65, 127, 200, 4095, 4096, 4097, 4159, 12345, 70001}) {
+    for (const size_t bytes :
+         {0, 1, 2, 63, 64, 65, 127, 200, 4095, 4096, 4097, 4159, 12345, 70001}) {
       for (const size_t dst_shift : {0, 1, 8, 17, 33}) {
         for (const size_t src_shift : {0, 2, 5}) {
-          SCOPED_TRACE(::testing::Message() << bytes << " bytes, shifts " << src_shift << " and " << dst_shift
-                                            << ", nontemporal " << nontemporal);
+          SCOPED_TRACE(::testing::Message() << bytes << " bytes, shifts " << src_shift << " and "
+                                            << dst_shift << ", nontemporal " << nontemporal);
           expect_copies(bytes, src_shift, dst_shift, nontemporal);
         }
       }

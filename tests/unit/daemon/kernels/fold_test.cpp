@@ -1,5 +1,5 @@
-// The sweep: every dtype, reduction, level, rank count and odd size against the scalar model, in place, out of
-// place and through the ring functions, with guard bytes and element alignment only.
+// The sweep: every dtype, reduction, level, rank count and odd size against the scalar model, in
+// place, out of place and through the ring functions, with guard bytes and element alignment only.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,15 +13,18 @@
 namespace npu::daemon::testing {
 namespace {
 
-constexpr std::array<uint64_t, 12> kSizes = {0, 1, 7, 31, 33, 63, 65, 1023, 1025, 4096, 4097, 10007};
+constexpr std::array<uint64_t, 12> kSizes = {0,  1,    7,    31,   33,   63,
+                                             65, 1023, 1025, 4096, 4097, 10007};
 constexpr std::array<const char*, 3> kLevelNames = {"plain", "avx2", "avx512"};
 constexpr size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
-/// One rank's memory: guards around `bytes` bytes that start `shift` bytes after a 64-byte boundary.
+/// One rank's memory: guards around `bytes` bytes that start `shift` bytes after a 64-byte
+/// boundary.
 class Guarded {
  public:
-  Guarded(size_t bytes, size_t shift) : bytes_(bytes), storage_(bytes + 3 * kGuard + shift, kGuardByte) {
+  Guarded(size_t bytes, size_t shift)
+      : bytes_(bytes), storage_(bytes + 3 * kGuard + shift, kGuardByte) {
     void* p = storage_.data() + kGuard;
     size_t space = storage_.size() - kGuard;
     std::align(64, 1, p, space);
@@ -31,7 +34,9 @@ class Guarded {
   void fill(const Bytes& from) {
     if (bytes_ != 0) std::memcpy(data_, from.data(), bytes_);
   }
-  bool equals(const Bytes& other) const { return bytes_ == 0 || std::memcmp(data_, other.data(), bytes_) == 0; }
+  bool equals(const Bytes& other) const {
+    return bytes_ == 0 || std::memcmp(data_, other.data(), bytes_) == 0;
+  }
   bool guards_intact() const {
     for (const std::byte* p = storage_.data(); p < data_; ++p) {
       if (*p != kGuardByte) return false;
@@ -82,7 +87,8 @@ void expect_by_products(const Case& c, const ByProducts& by, const std::vector<d
 }
 
 /// targets: 0 = in place, else that many outputs of their own.
-void expect_fold(const ReduceKernel& sut, const Case& c, uint32_t targets, bool shifted, bool stream) {
+void expect_fold(const ReduceKernel& sut, const Case& c, uint32_t targets, bool shifted,
+                 bool stream) {
   const size_t size = dtype_size(c.dtype);
   std::vector<Guarded> in;
   std::vector<Guarded> out;
@@ -99,11 +105,17 @@ void expect_fold(const ReduceKernel& sut, const Case& c, uint32_t targets, bool 
   std::vector<double> squares(stream ? 0 : c.expected.squares.size());
   ByProducts by{.block_sum_squares = squares.empty() ? nullptr : squares.data()};
 
-  sut.fold({.src = src.data(), .ranks = c.ranks, .dst = dst.data(), .dst_count = static_cast<uint32_t>(dst.size()),
-            .count = c.count, .scale = c.scale, .nontemporal = stream},
+  sut.fold({.src = src.data(),
+            .ranks = c.ranks,
+            .dst = dst.data(),
+            .dst_count = static_cast<uint32_t>(dst.size()),
+            .count = c.count,
+            .scale = c.scale,
+            .nontemporal = stream},
            by);
 
-  for (uint32_t j = 0; j < dst.size(); ++j) EXPECT_TRUE(result[j].equals(c.expected.result)) << "dst " << j;
+  for (uint32_t j = 0; j < dst.size(); ++j)
+    EXPECT_TRUE(result[j].equals(c.expected.result)) << "dst " << j;
   for (Guarded& g : result) EXPECT_TRUE(g.guards_intact());
   for (uint32_t r = 0; r < c.ranks; ++r) {
     EXPECT_TRUE(in[r].guards_intact());
@@ -129,7 +141,8 @@ void expect_ring(const ReduceKernel& sut, const Case& c) {
   EXPECT_TRUE(acc.guards_intact());
   EXPECT_TRUE(out.guards_intact());
   bool scanned = false;
-  for (const Bytes& input : c.inputs) scanned = sut.scan_nonfinite(input.data(), c.count) || scanned;
+  for (const Bytes& input : c.inputs)
+    scanned = sut.scan_nonfinite(input.data(), c.count) || scanned;
   EXPECT_EQ(scanned, c.expected.input_nonfinite);
   by.input_nonfinite = seen || (by.result_nonfinite && scanned);
   expect_by_products(c, by, squares);

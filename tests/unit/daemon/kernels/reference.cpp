@@ -38,7 +38,8 @@ uint16_t encode(double value, int fraction, int bias) {
   // In units of the last place; a carry into the next binade falls out of the addition below.
   const double units = std::nearbyint(std::ldexp(size, fraction - exponent));
   const int bits = ((exponent + bias - 1) << fraction) + static_cast<int>(units);
-  return static_cast<uint16_t>(sign | (exponent + bias > exponent_mask || bits > infinity ? infinity : bits));
+  return static_cast<uint16_t>(
+      sign | (exponent + bias > exponent_mask || bits > infinity ? infinity : bits));
 }
 
 std::vector<float> decode_all(int fraction, int bias) {
@@ -109,16 +110,24 @@ struct IntegerFold {
   static double square(Word w) { return static_cast<double>(w) * static_cast<double>(w); }
   static bool nonfinite(Word) { return false; }
   static Word run(ReduceOp op, const Word* x, size_t ranks, double scale) {
-    const auto factor = op == ReduceOp::kPreMulSum ? static_cast<uint64_t>(static_cast<int64_t>(scale)) : 1U;
+    const auto factor =
+        op == ReduceOp::kPreMulSum ? static_cast<uint64_t>(static_cast<int64_t>(scale)) : 1U;
     T acc = static_cast<T>(static_cast<uint64_t>(x[0]) * factor);
     for (size_t r = 1; r < ranks; ++r) {
       const auto a = static_cast<uint64_t>(acc);
       const auto b = static_cast<uint64_t>(x[r]);
       switch (op) {
-        case ReduceOp::kProd: acc = static_cast<T>(a * b); break;
-        case ReduceOp::kMax: acc = x[r] > acc ? x[r] : acc; break;
-        case ReduceOp::kMin: acc = x[r] < acc ? x[r] : acc; break;
-        default: acc = static_cast<T>(a + b * factor);
+        case ReduceOp::kProd:
+          acc = static_cast<T>(a * b);
+          break;
+        case ReduceOp::kMax:
+          acc = x[r] > acc ? x[r] : acc;
+          break;
+        case ReduceOp::kMin:
+          acc = x[r] < acc ? x[r] : acc;
+          break;
+        default:
+          acc = static_cast<T>(a + b * factor);
       }
     }
     return op == ReduceOp::kMean ? static_cast<T>(acc / static_cast<T>(ranks)) : acc;
@@ -191,18 +200,30 @@ uint16_t double_to_bfloat(double value) { return encode(value, 7, 127); }
 Expected reference_fold(DType dtype, ReduceOp op, const std::vector<Bytes>& inputs, uint64_t count,
                         double scale) {
   switch (dtype) {
-    case DType::kInt8: return run<IntegerFold<int8_t>>(op, inputs, count, scale);
-    case DType::kInt16: return run<IntegerFold<int16_t>>(op, inputs, count, scale);
-    case DType::kInt32: return run<IntegerFold<int32_t>>(op, inputs, count, scale);
-    case DType::kInt64: return run<IntegerFold<int64_t>>(op, inputs, count, scale);
-    case DType::kUint8: return run<IntegerFold<uint8_t>>(op, inputs, count, scale);
-    case DType::kUint16: return run<IntegerFold<uint16_t>>(op, inputs, count, scale);
-    case DType::kUint32: return run<IntegerFold<uint32_t>>(op, inputs, count, scale);
-    case DType::kUint64: return run<IntegerFold<uint64_t>>(op, inputs, count, scale);
-    case DType::kFloat16: return run<FloatFold<HalfModel>>(op, inputs, count, scale);
-    case DType::kBFloat16: return run<FloatFold<BFloatModel>>(op, inputs, count, scale);
-    case DType::kFloat32: return run<FloatFold<FloatModel>>(op, inputs, count, scale);
-    case DType::kFloat64: return run<FloatFold<DoubleModel>>(op, inputs, count, scale);
+    case DType::kInt8:
+      return run<IntegerFold<int8_t>>(op, inputs, count, scale);
+    case DType::kInt16:
+      return run<IntegerFold<int16_t>>(op, inputs, count, scale);
+    case DType::kInt32:
+      return run<IntegerFold<int32_t>>(op, inputs, count, scale);
+    case DType::kInt64:
+      return run<IntegerFold<int64_t>>(op, inputs, count, scale);
+    case DType::kUint8:
+      return run<IntegerFold<uint8_t>>(op, inputs, count, scale);
+    case DType::kUint16:
+      return run<IntegerFold<uint16_t>>(op, inputs, count, scale);
+    case DType::kUint32:
+      return run<IntegerFold<uint32_t>>(op, inputs, count, scale);
+    case DType::kUint64:
+      return run<IntegerFold<uint64_t>>(op, inputs, count, scale);
+    case DType::kFloat16:
+      return run<FloatFold<HalfModel>>(op, inputs, count, scale);
+    case DType::kBFloat16:
+      return run<FloatFold<BFloatModel>>(op, inputs, count, scale);
+    case DType::kFloat32:
+      return run<FloatFold<FloatModel>>(op, inputs, count, scale);
+    case DType::kFloat64:
+      return run<FloatFold<DoubleModel>>(op, inputs, count, scale);
   }
   return {};
 }

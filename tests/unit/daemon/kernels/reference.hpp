@@ -1,5 +1,5 @@
-// A scalar model of every reduction, written without looking at the kernels: conversions go through exact double
-// arithmetic, folds through plain loops. Slow, and therefore easy to believe.
+// A scalar model of every reduction, written without looking at the kernels: conversions go through
+// exact double arithmetic, folds through plain loops. Slow, and therefore easy to believe.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ struct Expected {
 [[nodiscard]] uint16_t double_to_half(double value);
 [[nodiscard]] uint16_t double_to_bfloat(double value);
 
-/// How test data is made: values of similar size, or any bit pattern (NaN, infinities, subnormals included).
+/// How test data is made: values of similar size, or any bit pattern (NaN, infinities, subnormals
+/// included).
 enum class Fill : uint8_t { kModerate, kAnyBits };
 [[nodiscard]] Bytes make_input(DType dtype, uint64_t count, Fill fill, uint64_t seed);
 

@@ -24,15 +24,20 @@ struct Folded {
 
 /// Reduces `columns[r]` of rank r; every element of the slice holds the same problem's elements.
 template <typename T>
-Folded<T> fold_at(const char* level, DType dtype, ReduceOp op, const std::vector<std::vector<T>>& ranks,
-                  double scale = 1.0, Accumulate mode = Accumulate::kDefault) {
+Folded<T> fold_at(const char* level, DType dtype, ReduceOp op,
+                  const std::vector<std::vector<T>>& ranks, double scale = 1.0,
+                  Accumulate mode = Accumulate::kDefault) {
   std::vector<const std::byte*> src;
   for (const auto& rank : ranks) src.push_back(reinterpret_cast<const std::byte*>(rank.data()));
   Folded<T> out{std::vector<T>(ranks[0].size()), {}};
   auto* dst = reinterpret_cast<std::byte*>(out.value.data());
   reduce_kernel_at(level, dtype, op, mode)
-      ->fold({.src = src.data(), .ranks = static_cast<uint32_t>(ranks.size()), .dst = &dst, .dst_count = 1,
-              .count = ranks[0].size(), .scale = scale},
+      ->fold({.src = src.data(),
+              .ranks = static_cast<uint32_t>(ranks.size()),
+              .dst = &dst,
+              .dst_count = 1,
+              .count = ranks[0].size(),
+              .scale = scale},
              out.by);
   return out;
 }
@@ -67,7 +72,8 @@ TEST_P(KernelRules, HalfSumRoundsOnce) {
 }
 
 TEST_P(KernelRules, HalfMeanBeyondTheRangeOfTheSumStaysFinite) {
-  const auto out = fold_at(GetParam(), DType::kFloat16, ReduceOp::kMean, halves(std::vector<double>(8, 40000)));
+  const auto out =
+      fold_at(GetParam(), DType::kFloat16, ReduceOp::kMean, halves(std::vector<double>(8, 40000)));
   for (const uint16_t v : out.value) EXPECT_EQ(half_to_float(v), 40000.0F);
   EXPECT_FALSE(out.by.input_nonfinite);
   EXPECT_FALSE(out.by.result_nonfinite);
@@ -115,7 +121,8 @@ TEST_P(KernelRules, NanOfAnyKindAndRankGivesTheCanonicalNan) {
       std::vector<float> column = {1, -kInf, kInf};
       column[rank] = nan;
       for (uint8_t op = 0; op < kReduceOpCount; ++op) {
-        const auto out = fold_at(GetParam(), DType::kFloat32, static_cast<ReduceOp>(op), floats(column));
+        const auto out =
+            fold_at(GetParam(), DType::kFloat32, static_cast<ReduceOp>(op), floats(column));
         for (const float v : out.value) EXPECT_EQ(bits(v), 0x7fc00000U);
       }
     }
@@ -126,17 +133,23 @@ TEST_P(KernelRules, NanOfAnyKindAndRankGivesTheCanonicalNan) {
 
 TEST_P(KernelRules, NegativeZeroIsLessThanZeroAndSurvivesASum) {
   const auto level = GetParam();
-  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMax, floats({-0.0F, 0.0F})).value[0]), 0U);
-  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMax, floats({0.0F, -0.0F})).value[0]), 0U);
-  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMin, floats({-0.0F, 0.0F})).value[0]), bits(-0.0F));
-  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMin, floats({0.0F, -0.0F})).value[0]), bits(-0.0F));
-  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kSum, floats({-0.0F, -0.0F})).value[0]), bits(-0.0F));
+  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMax, floats({-0.0F, 0.0F})).value[0]),
+            0U);
+  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMax, floats({0.0F, -0.0F})).value[0]),
+            0U);
+  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMin, floats({-0.0F, 0.0F})).value[0]),
+            bits(-0.0F));
+  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kMin, floats({0.0F, -0.0F})).value[0]),
+            bits(-0.0F));
+  EXPECT_EQ(bits(fold_at(level, DType::kFloat32, ReduceOp::kSum, floats({-0.0F, -0.0F})).value[0]),
+            bits(-0.0F));
   EXPECT_EQ(fold_at(level, DType::kFloat16, ReduceOp::kMin, halves({0.0, -0.0})).value[0], 0x8000);
 }
 
 TEST_P(KernelRules, SubnormalsAreKept) {
   const float tiny = std::numeric_limits<float>::denorm_min();
-  EXPECT_EQ(fold_at(GetParam(), DType::kFloat32, ReduceOp::kSum, floats({tiny, tiny})).value[0], 2 * tiny);
+  EXPECT_EQ(fold_at(GetParam(), DType::kFloat32, ReduceOp::kSum, floats({tiny, tiny})).value[0],
+            2 * tiny);
   const std::vector<std::vector<uint16_t>> ranks(3, std::vector<uint16_t>(37, 0x0001));
   EXPECT_EQ(fold_at(GetParam(), DType::kFloat16, ReduceOp::kSum, ranks).value[0], 0x0003);
   EXPECT_EQ(fold_at(GetParam(), DType::kBFloat16, ReduceOp::kSum, ranks).value[0], 0x0003);
@@ -159,7 +172,8 @@ TEST_P(KernelRules, EveryHalfAndBFloatSurvivesASumWithNegativeZero) {
 TEST_P(KernelRules, PreMulSumRoundsTheProductAndTheSum) {
   // A fused multiply-add would keep the low bits of the product and give another value.
   const float a = 1.0F + 0x1p-12F;
-  const auto out = fold_at(GetParam(), DType::kFloat32, ReduceOp::kPreMulSum, floats({-1.0F, a}), double{a});
+  const auto out =
+      fold_at(GetParam(), DType::kFloat32, ReduceOp::kPreMulSum, floats({-1.0F, a}), double{a});
   const volatile float product = a * a;
   EXPECT_EQ(out.value[0], -a + product);
 }
@@ -171,7 +185,8 @@ TEST_P(KernelRules, IntegersWrapAndTheirMeanTruncatesTowardsZero) {
   EXPECT_EQ(fold_at(level, DType::kInt8, ReduceOp::kProd, big).value[69], 16);
   EXPECT_EQ(fold_at(level, DType::kInt8, ReduceOp::kMean, big).value[69], -28);
   const std::vector<std::vector<int32_t>> odd = {{-3, 3, -1}, {-4, 4, 0}};
-  EXPECT_EQ(fold_at(level, DType::kInt32, ReduceOp::kMean, odd).value, (std::vector<int32_t>{-3, 3, 0}));
+  EXPECT_EQ(fold_at(level, DType::kInt32, ReduceOp::kMean, odd).value,
+            (std::vector<int32_t>{-3, 3, 0}));
 }
 
 TEST_P(KernelRules, IntegerScaleTruncatesAndSaturates) {

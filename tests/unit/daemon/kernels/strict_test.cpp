@@ -16,18 +16,23 @@ constexpr size_t kCount = 5003;
 
 std::vector<Bytes> random_inputs(DType dtype, uint32_t ranks, Fill fill) {
   std::vector<Bytes> inputs;
-  for (uint32_t r = 0; r < ranks; ++r) inputs.push_back(make_input(dtype, kCount, fill, 77 * r + 5));
+  for (uint32_t r = 0; r < ranks; ++r)
+    inputs.push_back(make_input(dtype, kCount, fill, 77 * r + 5));
   return inputs;
 }
 
-std::vector<uint16_t> strict_fold(const char* level, DType dtype, ReduceOp op, const std::vector<Bytes>& inputs) {
+std::vector<uint16_t> strict_fold(const char* level, DType dtype, ReduceOp op,
+                                  const std::vector<Bytes>& inputs) {
   const ReduceKernel& sut = *reduce_kernel_at(level, dtype, op, Accumulate::kStrict);
   std::vector<const std::byte*> src;
   for (const Bytes& input : inputs) src.push_back(input.data());
   std::vector<uint16_t> out(kCount);
   auto* dst = reinterpret_cast<std::byte*>(out.data());
   ByProducts by;
-  sut.fold({.src = src.data(), .ranks = static_cast<uint32_t>(src.size()), .dst = &dst, .dst_count = 1,
+  sut.fold({.src = src.data(),
+            .ranks = static_cast<uint32_t>(src.size()),
+            .dst = &dst,
+            .dst_count = 1,
             .count = kCount},
            by);
 
@@ -36,7 +41,8 @@ std::vector<uint16_t> strict_fold(const char* level, DType dtype, ReduceOp op, c
   Bytes acc(kCount * sut.acc_size);
   sut.begin(acc.data(), src[0], kCount, 1.0);
   for (size_t r = 1; r < src.size(); ++r) sut.step(acc.data(), src[r], kCount, 1.0);
-  sut.finish(reinterpret_cast<std::byte*>(ring.data()), acc.data(), kCount, static_cast<uint32_t>(src.size()), by);
+  sut.finish(reinterpret_cast<std::byte*>(ring.data()), acc.data(), kCount,
+             static_cast<uint32_t>(src.size()), by);
   EXPECT_EQ(ring, out);
   return out;
 }
@@ -73,7 +79,8 @@ TEST_P(StrictKernels, RoundTheFp64FoldOnce) {
             }
             if (op == ReduceOp::kMean) sum /= ranks;
             ASSERT_EQ(out[i], half ? double_to_half(sum) : double_to_bfloat(sum))
-                << dtype_name(dtype) << " " << reduce_op_name(op) << " ranks " << ranks << " element " << i;
+                << dtype_name(dtype) << " " << reduce_op_name(op) << " ranks " << ranks
+                << " element " << i;
           }
         }
       }
