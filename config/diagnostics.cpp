@@ -40,7 +40,8 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Optimal string alignment over three rows: insert, delete, replace and swap of neighbours cost one.
+  // Optimal string alignment over three rows: insert, delete, replace and swap of neighbours cost
+  // one.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {

@@ -1,5 +1,5 @@
-// Collects everything that is wrong with a file and prints it at once, each with its source line and a caret.
-// Knows positions and text only; what is right or wrong is decided by its callers.
+// Collects everything that is wrong with a file and prints it at once, each with its source line
+// and a caret. Knows positions and text only; what is right or wrong is decided by its callers.
 #pragma once
 
 #include <span>
@@ -9,7 +9,8 @@
 
 namespace npu::config {
 
-/// Where a value was written. Lines and columns count from 1, columns in bytes; line 0 = no line to show.
+/// Where a value was written. Lines and columns count from 1, columns in bytes; line 0 = no line to
+/// show.
 struct Place {
   int source = 0;  // 0 = the file, i > 0 = the i-th override
   int line = 0;
@@ -32,8 +33,8 @@ class Diagnostics {
   /// "job.yaml:3:13", or "--set devices=0-3" for an override.
   [[nodiscard]] std::string place_text(Place place) const;
 
-  /// Every finding in file order, overrides last, then "N errors in F; nothing was started" and `tail`.
-  /// At most 50 findings are printed; the count names all of them.
+  /// Every finding in file order, overrides last, then "N errors in F; nothing was started" and
+  /// `tail`. At most 50 findings are printed; the count names all of them.
   [[nodiscard]] std::string render(std::string_view tail) const;
 
  private:
@@ -54,7 +55,8 @@ class Diagnostics {
 /// User text for a message: control bytes become '?', at most 60 bytes are kept.
 [[nodiscard]] std::string quoted(std::string_view text);
 
-/// The candidate nearest to `word` by edit distance (swaps count one), empty if none is near enough.
+/// The candidate nearest to `word` by edit distance (swaps count one), empty if none is near
+/// enough.
 [[nodiscard]] std::string_view closest(std::string_view word,
                                        std::span<const std::string_view> candidates);
 

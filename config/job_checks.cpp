@@ -1,5 +1,5 @@
-// Rules that need more than one key. They run on whatever could be read, and stay silent about values that
-// were already refused: such keys still hold their defaults.
+// Rules that need more than one key. They run on whatever could be read, and stay silent about
+// values that were already refused: such keys still hold their defaults.
 #include <fmt/format.h>
 
 #include "config/schema.hpp"
@@ -59,13 +59,13 @@ class Checker {
     const int below = size / world * world;
     const std::string nearest = below == 0 ? fmt::format("use {}", world)
                                            : fmt::format("use {} or {}", below, below + world);
-    const std::string where =
-        given("devices") ? fmt::format(" ({} devices are set at {})", world,
-                                       out_.place_text(at("devices")))
-                         : fmt::format(" ({} devices by default)", world);
-    report(at("train.batch_size", "devices"), "train.batch_size",
-           fmt::format("{} images over {} ranks leave a remainder of {}", size, world, size % world),
-           nearest + where);
+    const std::string where = given("devices") ? fmt::format(" ({} devices are set at {})", world,
+                                                             out_.place_text(at("devices")))
+                                               : fmt::format(" ({} devices by default)", world);
+    report(
+        at("train.batch_size", "devices"), "train.batch_size",
+        fmt::format("{} images over {} ranks leave a remainder of {}", size, world, size % world),
+        nearest + where);
   }
 
   void optimizer_and_schedule() const {
@@ -89,10 +89,10 @@ class Checker {
     }
     if (s.warmup_epochs > 0 && s.warmup_epochs >= job_.train.epochs &&
         sound("schedule.warmup_epochs", "train.epochs")) {
-      report(at("schedule.warmup_epochs", "train.epochs"), "schedule.warmup_epochs",
-             fmt::format("{} leaves nothing of train.epochs {}", s.warmup_epochs,
-                         job_.train.epochs),
-             fmt::format("use at most {}", job_.train.epochs - 1));
+      report(
+          at("schedule.warmup_epochs", "train.epochs"), "schedule.warmup_epochs",
+          fmt::format("{} leaves nothing of train.epochs {}", s.warmup_epochs, job_.train.epochs),
+          fmt::format("use at most {}", job_.train.epochs - 1));
     }
   }
 

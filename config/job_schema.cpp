@@ -1,4 +1,5 @@
-// The table of job keys: the one place where a key, its type, its limits and its explanation are written.
+// The table of job keys: the one place where a key, its type, its limits and its explanation are
+// written.
 #include "config/schema.hpp"
 
 namespace npu::config {
@@ -13,9 +14,9 @@ constexpr std::array<Names, 3> kAugments = {"none", "cifar", "imagenet"};
 constexpr std::array<Names, 4> kSchedules = {"step", "multistep", "cosine", "constant"};
 constexpr std::array<Names, 3> kAlgorithms = {"auto", "ring", "direct"};
 // Closed sets of text.
-constexpr std::array<Names, 12> kArchs = {"resnet8",  "resnet14",  "resnet20",  "resnet32",
-                                          "resnet44", "resnet56",  "resnet110", "resnet18",
-                                          "resnet34", "resnet50",  "resnet101", "resnet152"};
+constexpr std::array<Names, 12> kArchs = {"resnet8",  "resnet14", "resnet20",  "resnet32",
+                                          "resnet44", "resnet56", "resnet110", "resnet18",
+                                          "resnet34", "resnet50", "resnet101", "resnet152"};
 constexpr std::array<Names, 2> kHalfTypes = {"fp16", "bf16"};
 constexpr std::array<Names, 2> kWireTypes = {"fp32", "fp16"};
 
@@ -26,6 +27,9 @@ EnumSlot slot_of(E& value) {
   static_assert(std::is_same_v<std::underlying_type_t<E>, uint8_t>);
   return EnumSlot{reinterpret_cast<uint8_t*>(&value)};  // byte access may alias
 }
+
+// One row a key, where the formatter would make it one line a member.
+// clang-format off
 
 void add_data(std::vector<Field>& t, DataConfig& d) {
   t.push_back({"data.format", slot_of(d.format), {}, kFormats, "kind of data set"});
@@ -53,8 +57,10 @@ void add_training(std::vector<Field>& t, Job& job) {
   OptimizerConfig& opt = job.optimizer;
   t.push_back({"optimizer.lr", &opt.lr, {0, 1000}, {}, "base learning rate, for the global batch"});
   t.push_back({"optimizer.momentum", &opt.momentum, {0, 1}, {}, "SGD momentum"});
-  t.push_back({"optimizer.weight_decay", &opt.weight_decay, {0, 1}, {}, "L2 added to the gradient"});
-  t.push_back({"optimizer.nesterov", &opt.nesterov, {}, {}, "Nesterov step; needs momentum above 0"});
+  t.push_back({"optimizer.weight_decay", &opt.weight_decay, {0, 1}, {},
+               "L2 added to the gradient"});
+  t.push_back({"optimizer.nesterov", &opt.nesterov, {}, {},
+               "Nesterov step; needs momentum above 0"});
   t.push_back({"optimizer.decay_bn", &opt.decay_bn, {}, {},
                "decay batch-norm parameters and biases too, as PyTorch does"});
   ScheduleConfig& s = job.schedule;
@@ -92,19 +98,28 @@ void add_execution(std::vector<Field>& t, Job& job) {
                "auto: newest checkpoint of this name if any; never; or a path with a '/'"});
 }
 
+// clang-format on
+
 }  // namespace
 
 std::vector<Field> job_fields(Job& job) {
   std::vector<Field> t;
   t.push_back({"name", NameSlot{&job.name}, {}, {}, "name of the run and its checkpoint folder"});
-  t.push_back({"devices", DevicesSlot{&job.devices}, {}, {},
-               "devices to use, one rank each, in ascending order", false});
+  t.push_back({"devices",
+               DevicesSlot{&job.devices},
+               {},
+               {},
+               "devices to use, one rank each, in ascending order",
+               false});
   t.push_back({"seed", &job.seed, {}, {}, "keys initial weights, sample order and augmentation"});
   t.push_back({"profile", slot_of(job.profile), {}, kProfiles, "numeric conventions"});
   ModelConfig& m = job.model;
   t.push_back({"model.arch", &m.arch, {}, kArchs, "network"});
   t.push_back({"model.num_classes", &m.num_classes, {2, 100'000}, {}, "outputs of the classifier"});
-  t.push_back({"model.zero_init_residual", &m.zero_init_residual, {}, {},
+  t.push_back({"model.zero_init_residual",
+               &m.zero_init_residual,
+               {},
+               {},
                "start each block's last batch norm at 0"});
   t.push_back({"model.pretrained", &m.pretrained, {}, {}, "safetensors file to start from"});
   add_data(t, job.data);

@@ -1,4 +1,5 @@
-// Order of work: parse, read the file's keys, apply overrides, check across keys, report all at once.
+// Order of work: parse, read the file's keys, apply overrides, check across keys, report all at
+// once.
 #include "config/load.hpp"
 
 #include "config/schema.hpp"

@@ -34,8 +34,9 @@ namespace npu::config {
 [[nodiscard]] std::vector<std::string> unsupported(const Job& job);
 
 /// XXH3-64 of the canonical print, the same on every host and in every version of the same schema.
-/// Covers every key that changes what the ranks compute or write, and the number of devices. Leaves out the
-/// device ids, train.print_freq and data.workers: ranks that differ there still train the same run.
+/// Covers every key that changes what the ranks compute or write, and the number of devices. Leaves
+/// out the device ids, train.print_freq and data.workers: ranks that differ there still train the
+/// same run.
 [[nodiscard]] uint64_t job_hash(const Job& job);
 
 }  // namespace npu::config

@@ -9,6 +9,7 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr double kTiB = kMiB * kMiB;
 
+// clang-format off
 std::vector<Field> daemon_fields(DaemonConfig& c) {
   return {
       {"devices", &c.devices, {1, 8}, {}, "emulated devices, ids from 0"},
@@ -25,6 +26,7 @@ std::vector<Field> daemon_fields(DaemonConfig& c) {
        "largest checkpoint store of one user, 0 = no limit"},
   };
 }
+// clang-format on
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// What is derived from the job table: the effective YAML, the schema listing, the hash ranks compare.
+// What is derived from the job table: the effective YAML, the schema listing, the hash ranks
+// compare.
 #include <fmt/format.h>
 #include <xxhash.h>
 

@@ -28,7 +28,8 @@ bool is_section(std::span<const Field> fields, std::string_view name) {
 }
 
 // Suggests a key of the same section first, then the same word in another section.
-std::string key_hint(std::span<const Field> fields, std::string_view section, std::string_view key) {
+std::string key_hint(std::span<const Field> fields, std::string_view section,
+                     std::string_view key) {
   std::vector<std::string_view> here;
   for (const Field& field : fields) {
     const std::string_view owner = section_of(field.path);
@@ -80,8 +81,7 @@ class Reader {
  private:
   void read_entry(const Node& key, const Node& value, std::string_view section,
                   const std::string& prefix) {
-    const std::string path =
-        section.empty() ? key.text : fmt::format("{}.{}", section, key.text);
+    const std::string path = section.empty() ? key.text : fmt::format("{}.{}", section, key.text);
     if (const Field* field = find_field(fields_, path)) {
       // A dotted key at the top would name a field too, but then it escapes the duplicate check.
       if (section.empty() && key.text.find('.') != std::string::npos) {

@@ -1,5 +1,6 @@
 // One table drives everything about a configuration file: reading, printing, its documentation.
-// A Field binds a key path to a member of a live object, with its type, range, choices and one line of doc.
+// A Field binds a key path to a member of a live object, with its type, range, choices and one line
+// of doc.
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -42,10 +44,10 @@ struct ResumeSlot {
   std::string* path;
 };
 
-using Slot = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*,
-                          std::optional<int64_t>*, std::optional<std::string>*, std::vector<int>*,
-                          std::chrono::milliseconds*, EnumSlot, NameSlot, BytesSlot, DevicesSlot,
-                          LossScaleSlot, ResumeSlot>;
+using Slot =
+    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int64_t>*,
+                 std::optional<std::string>*, std::vector<int>*, std::chrono::milliseconds*,
+                 EnumSlot, NameSlot, BytesSlot, DevicesSlot, LossScaleSlot, ResumeSlot>;
 
 struct Range {
   double min = 0;
@@ -56,8 +58,8 @@ struct Range {
 struct Field {
   std::string_view path;  // "train.epochs"; at most one dot
   Slot slot;
-  Range range;                                 // numbers, sizes, durations (ms)
-  std::span<const std::string_view> choices;   // enums and closed sets of text
+  Range range;                                // numbers, sizes, durations (ms)
+  std::span<const std::string_view> choices;  // enums and closed sets of text
   std::string_view doc;
   bool hashed = true;  // part of job_hash: two ranks that differ here would not train the same run
 };
@@ -68,7 +70,8 @@ struct Places {
   std::set<std::string, std::less<>> refused;  // written, but the value did not pass
 };
 
-/// Reads `root` into the fields' slots. Unknown and duplicate keys, wrong types and ranges go to `out`.
+/// Reads `root` into the fields' slots. Unknown and duplicate keys, wrong types and ranges go to
+/// `out`.
 void read_fields(const Node& root, std::span<const Field> fields, Places& places, Diagnostics& out);
 
 /// Applies "a.b=v"; `number` counts from 1 and marks the places. A later override of a key wins.
@@ -78,7 +81,8 @@ void apply_override(const std::string& text, int number, std::span<const Field> 
 /// Whole file, at most kMaxFileBytes. Errors: not_found (exit 66); too large (exit 78).
 [[nodiscard]] Result<std::string> read_config_file(const std::string& path);
 
-/// parse_yaml, read_fields, then the overrides. False if `text` is not YAML: then skip cross-key checks.
+/// parse_yaml, read_fields, then the overrides. False if `text` is not YAML: then skip cross-key
+/// checks.
 [[nodiscard]] bool read_text(std::string_view text, std::span<const std::string> overrides,
                              std::span<const Field> fields, Places& places, Diagnostics& out);
 

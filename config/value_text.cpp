@@ -12,10 +12,14 @@ namespace npu::config {
 
 std::string describe(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::kNull: return "nothing";
-    case Node::Kind::kList: return "a list";
-    case Node::Kind::kMap: return "a mapping";
-    case Node::Kind::kScalar: break;
+    case Node::Kind::kNull:
+      return "nothing";
+    case Node::Kind::kList:
+      return "a list";
+    case Node::Kind::kMap:
+      return "a mapping";
+    case Node::Kind::kScalar:
+      break;
   }
   return node.quoted ? "the quoted text " + quoted(node.text) : quoted(node.text);
 }
@@ -62,8 +66,8 @@ bool plain_is_safe(std::string_view text) {
   constexpr std::array<std::string_view, 4> kNulls = {"null", "Null", "NULL", "~"};
   if (text.empty() || std::ranges::find(kNulls, text) != kNulls.end()) return false;
   const auto safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '.' || c == '/' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '/' || c == '-';
   };
   return text.front() != '-' && text.front() != '.' && std::ranges::all_of(text, safe);
 }

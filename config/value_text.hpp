@@ -1,5 +1,5 @@
-// Small pieces shared by the readers and printers of values: how numbers, sizes and times are spelled.
-// Internal to config/.
+// Small pieces shared by the readers and printers of values: how numbers, sizes and times are
+// spelled. Internal to config/.
 #pragma once
 
 #include <charconv>

@@ -1,5 +1,6 @@
 // Text to value for every slot type of the field table.
-// Stricter than YAML where YAML surprises: no octal, no yes/no, no quoted numbers, nothing non-finite.
+// Stricter than YAML where YAML surprises: no octal, no yes/no, no quoted numbers, nothing
+// non-finite.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,9 +89,10 @@ class Assigner {
     const std::string& text = node_.text;
     if (text.empty() || text.size() > 64 || !std::ranges::all_of(text, allowed) ||
         text.front() == '.' || text.front() == '-') {
-      return report(fmt::format("{} cannot name a run; use 1 to 64 of a-z 0-9 . _ - beginning with "
-                                "a letter or digit (it becomes a directory)",
-                                quoted(text)));
+      return report(
+          fmt::format("{} cannot name a run; use 1 to 64 of a-z 0-9 . _ - beginning with "
+                      "a letter or digit (it becomes a directory)",
+                      quoted(text)));
     }
     *slot.value = text;
   }
@@ -136,9 +138,9 @@ class Assigner {
     const auto parsed = parse_number<double>(node_.text);
     if (parsed.problem == Parsed<double>::Problem::kNotANumber) {
       constexpr std::array<std::string_view, 1> kWord = {"dynamic"};
-      return report(fmt::format("unknown value {}; a number above 0 or 'dynamic'",
-                                quoted(node_.text)),
-                    did_you_mean(closest(node_.text, kWord)));
+      return report(
+          fmt::format("unknown value {}; a number above 0 or 'dynamic'", quoted(node_.text)),
+          did_you_mean(closest(node_.text, kWord)));
     }
     if (const auto value = real()) *slot.value = *value;
   }
@@ -233,9 +235,9 @@ class Assigner {
       wrong_type();
       return std::nullopt;
     }
-    constexpr std::array<std::string_view, 12> kYamlNonFinite = {
-        ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF",
-        "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"};
+    constexpr std::array<std::string_view, 12> kYamlNonFinite = {".inf",  ".Inf",  ".INF",  "+.inf",
+                                                                 "+.Inf", "+.INF", "-.inf", "-.Inf",
+                                                                 "-.INF", ".nan",  ".NaN",  ".NAN"};
     const auto parsed = parse_number<double>(node_.text);
     const bool spelled = std::ranges::find(kYamlNonFinite, node_.text) != kYamlNonFinite.end();
     if (parsed.problem == Parsed<double>::Problem::kNotANumber && !spelled) {

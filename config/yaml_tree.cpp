@@ -8,7 +8,6 @@
 
 #include <sstream>
 
-
 namespace npu::config {
 namespace {
 
@@ -76,7 +75,8 @@ class TreeBuilder final : public YAML::EventHandler {
     out_.add(place(mark), "tag " + quoted(tag) + " is not accepted; write the plain value");
   }
 
-  void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
     check_anchor(mark, anchor);
     check_tag(mark, tag);
     if (skipped_ > 0 || stack_.size() >= kMaxDepth) {
@@ -108,7 +108,8 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     Node& parent = stack_.back();
-    const bool is_key = parent.kind == Node::Kind::kMap && parent.keys.size() == parent.items.size();
+    const bool is_key =
+        parent.kind == Node::Kind::kMap && parent.keys.size() == parent.items.size();
     (is_key ? parent.keys : parent.items).push_back(std::move(node));
   }
 

@@ -1,4 +1,5 @@
-// A value is one of 256, so the normalised float comes from a table: same bits as computing it each time.
+// A value is one of 256, so the normalised float comes from a table: same bits as computing it each
+// time.
 #include "client/data/augment.hpp"
 
 #include <algorithm>
@@ -64,7 +65,8 @@ void Augmenter::write(std::span<const uint8_t> pixels, const CropFlip& draw, flo
   const int channels = shape_.channels;
   const int dy = draw.top - kCropPad;
   const int dx = draw.left - kCropPad;
-  // Columns [first, last) of the source row are inside the crop; `lead` outputs before them are padding.
+  // Columns [first, last) of the source row are inside the crop; `lead` outputs before them are
+  // padding.
   const int first = std::clamp(dx, 0, width);
   const int last = std::clamp(dx + width, 0, width);
   const int count = std::max(last - first, 0);

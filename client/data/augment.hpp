@@ -1,5 +1,6 @@
-// Pixels to network input: augmentation and normalisation in one pass, written straight to where the network
-// reads. Randomness is keyed by (seed, epoch, sample): no rank, thread, batch or world size can change a pixel.
+// Pixels to network input: augmentation and normalisation in one pass, written straight to where
+// the network reads. Randomness is keyed by (seed, epoch, sample): no rank, thread, batch or world
+// size can change a pixel.
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@ namespace npu::data {
 
 inline constexpr int kCropPad = 4;
 
-/// One sample's draw: where the crop starts in the padded image (0..2*kCropPad), and whether it is mirrored.
-/// The middle (kCropPad, kCropPad, false) leaves the image as it is.
+/// One sample's draw: where the crop starts in the padded image (0..2*kCropPad), and whether it is
+/// mirrored. The middle (kCropPad, kCropPad, false) leaves the image as it is.
 struct CropFlip {
   int top = kCropPad;
   int left = kCropPad;
@@ -29,8 +30,8 @@ struct CropFlip {
 /// Thread: any; const calls do not interfere.
 class Augmenter {
  public:
-  /// `kind` kNone or kCifar (pad 4 with zeros, random crop to the same size, horizontal flip). Aborts on kImagenet,
-  /// which no data set here supports. For validation pass kNone.
+  /// `kind` kNone or kCifar (pad 4 with zeros, random crop to the same size, horizontal flip).
+  /// Aborts on kImagenet, which no data set here supports. For validation pass kNone.
   Augmenter(ImageShape shape, const Normalization& normalization, config::Augment kind,
             uint64_t seed);
 

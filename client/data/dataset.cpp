@@ -18,7 +18,8 @@ Dataset::Dataset(ImageShape shape, int num_classes, std::vector<uint8_t> pixels,
 
 Result<DatasetPair> open_dataset(const config::DataConfig& config, int num_classes, uint64_t seed) {
   switch (config.format) {
-    case config::DataFormat::kIdx: return open_idx_set(config.path, num_classes);
+    case config::DataFormat::kIdx:
+      return open_idx_set(config.path, num_classes);
     case config::DataFormat::kSynthetic:
       return make_synthetic({.shape = {config.image_size, config.image_size, config.channels},
                              .num_classes = num_classes,
@@ -26,7 +27,8 @@ Result<DatasetPair> open_dataset(const config::DataConfig& config, int num_class
                              .val_samples = static_cast<size_t>(config.val_samples),
                              .seed = seed});
     case config::DataFormat::kImageFolder:
-    case config::DataFormat::kCifar10: break;
+    case config::DataFormat::kCifar10:
+      break;
   }
   return fail(Code::kUnimplemented,
               "open data '{}': this version reads the formats idx and synthetic only", config.path);

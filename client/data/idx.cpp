@@ -17,8 +17,8 @@ namespace npu::data {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
-// Deflate cannot expand by more than this; a header that asks for more than the file can hold is truncated
-// without reading it. (zlib manual: 1032:1.)
+// Deflate cannot expand by more than this; a header that asks for more than the file can hold is
+// truncated without reading it. (zlib manual: 1032:1.)
 constexpr uint64_t kMaxExpansion = 1032;
 
 struct CloseGz {
@@ -28,13 +28,20 @@ using GzHandle = std::unique_ptr<gzFile_s, CloseGz>;
 
 std::string_view type_name(unsigned type) {
   switch (type) {
-    case 0x08: return "unsigned bytes";
-    case 0x09: return "signed bytes";
-    case 0x0B: return "16-bit integers";
-    case 0x0C: return "32-bit integers";
-    case 0x0D: return "floats";
-    case 0x0E: return "doubles";
-    default: return "no IDX type";
+    case 0x08:
+      return "unsigned bytes";
+    case 0x09:
+      return "signed bytes";
+    case 0x0B:
+      return "16-bit integers";
+    case 0x0C:
+      return "32-bit integers";
+    case 0x0D:
+      return "floats";
+    case 0x0E:
+      return "doubles";
+    default:
+      return "no IDX type";
   }
 }
 
@@ -72,8 +79,9 @@ class Reader {
                   path_, magic[0], magic[1], magic[2], magic[3], 0x800u + rank);
     }
     if (magic[2] != 0x08) {
-      return fail(Code::kDataLoss, "read '{}': holds {} (type {:02x}), expected unsigned bytes (08)",
-                  path_, type_name(magic[2]), magic[2]);
+      return fail(Code::kDataLoss,
+                  "read '{}': holds {} (type {:02x}), expected unsigned bytes (08)", path_,
+                  type_name(magic[2]), magic[2]);
     }
     if (magic[3] != rank) {
       return fail(Code::kDataLoss, "read '{}': has {} dimensions, expected {} ({})", path_,
@@ -129,8 +137,9 @@ class Reader {
       // dims are below 2^32 and size stays below the limit of 2^32, so this cannot wrap.
       size *= dim;
       if (size > kMaxIdxBytes) {
-        return fail(Code::kDataLoss, "read '{}': its header announces more than the {} bytes accepted",
-                    path_, kMaxIdxBytes);
+        return fail(Code::kDataLoss,
+                    "read '{}': its header announces more than the {} bytes accepted", path_,
+                    kMaxIdxBytes);
       }
     }
     const uint64_t most = gzdirect(file_) != 0 ? file_bytes_ : file_bytes_ * kMaxExpansion;

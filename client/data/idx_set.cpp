@@ -15,8 +15,9 @@ namespace {
 constexpr uint32_t kMaxSide = 4096;
 
 // Order of SetDigest. The dotted names come from some unpackers.
-constexpr std::array<std::string_view, 4> kFiles = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                                    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+constexpr std::array<std::string_view, 4> kFiles = {
+    "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte"};
 
 std::array<std::string, 3> candidates(const std::string& folder, std::string_view name) {
   std::string dotted(name);
@@ -25,7 +26,8 @@ std::array<std::string, 3> candidates(const std::string& folder, std::string_vie
           fmt::format("{}/{}", folder, dotted)};
 }
 
-// All four are looked for before anything is read, so that one message names everything that is missing.
+// All four are looked for before anything is read, so that one message names everything that is
+// missing.
 Result<std::array<std::string, 4>> find_files(const std::string& folder) {
   std::array<std::string, 4> found;
   std::string tried;
@@ -50,8 +52,9 @@ Result<Dataset> make_split(IdxArray images, const IdxArray& labels, int num_clas
                 images.dims[0], images.path, labels.dims[0], labels.path);
   }
   if (images.dims[1] > kMaxSide || images.dims[2] > kMaxSide) {
-    return fail(Code::kFailedPrecondition, "read '{}': images of {} x {}, at most {} x {} are accepted",
-                images.path, images.dims[1], images.dims[2], kMaxSide, kMaxSide);
+    return fail(Code::kFailedPrecondition,
+                "read '{}': images of {} x {}, at most {} x {} are accepted", images.path,
+                images.dims[1], images.dims[2], kMaxSide, kMaxSide);
   }
   for (size_t i = 0; i < labels.bytes.size(); ++i) {
     if (labels.bytes[i] < num_classes) continue;

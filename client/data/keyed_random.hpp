@@ -1,5 +1,5 @@
-// Random numbers by name instead of by order: the same key gives the same number on any rank, thread or run.
-// Not for secrets.
+// Random numbers by name instead of by order: the same key gives the same number on any rank,
+// thread or run. Not for secrets.
 #pragma once
 
 #include <cstdint>

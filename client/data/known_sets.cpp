@@ -1,5 +1,5 @@
-// Digests are of the uncompressed content: distributions recompress the .gz files (Debian's differ from the
-// originals byte by byte), the content stays.
+// Digests are of the uncompressed content: distributions recompress the .gz files (Debian's differ
+// from the originals byte by byte), the content stays.
 #include "client/data/known_sets.hpp"
 
 #include <fmt/format.h>
@@ -55,7 +55,8 @@ std::string describe_set(const SetDigest& digest, std::string_view folder) {
         different += fmt::format("{}{}", different.empty() ? "" : ", ", kPart[i]);
       }
     }
-    if (same > 0) return fmt::format("unknown set (like {}, but different {})", set.name, different);
+    if (same > 0)
+      return fmt::format("unknown set (like {}, but different {})", set.name, different);
   }
   return "unknown set";
 }

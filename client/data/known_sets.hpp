@@ -1,5 +1,5 @@
-// IDX sets that are known by digest. MNIST and Fashion-MNIST use the same file names and shapes, so only the
-// content tells which of the two is in a folder.
+// IDX sets that are known by digest. MNIST and Fashion-MNIST use the same file names and shapes, so
+// only the content tells which of the two is in a folder.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ struct KnownSet {
 /// The set all four digests belong to, or null.
 [[nodiscard]] const KnownSet* find_known_set(const SetDigest& digest);
 
-/// "Fashion-MNIST (digest ok)", or what is known about an unknown or mixed set. `folder` is compared with the
-/// name: a folder called fashion that holds MNIST is said aloud.
+/// "Fashion-MNIST (digest ok)", or what is known about an unknown or mixed set. `folder` is
+/// compared with the name: a folder called fashion that holds MNIST is said aloud.
 [[nodiscard]] std::string describe_set(const SetDigest& digest, std::string_view folder);
 
 }  // namespace npu::data

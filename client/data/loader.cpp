@@ -1,5 +1,5 @@
-// One lane a worker: two lock-free queues (free slots in, filled slots out) and a condition variable that is
-// only touched to sleep and to wake.
+// One lane a worker: two lock-free queues (free slots in, filled slots out) and a condition
+// variable that is only touched to sleep and to wake.
 #include "client/data/loader.hpp"
 
 #include <pthread.h>
@@ -34,7 +34,8 @@ struct BatchLoader::Lane {
   int out = 0;                  // slots the caller holds; only the caller touches this and `sticky`
   std::optional<Error> sticky;  // once the lane failed
 
-  // The empty section orders the push before a sleeper's check: a wake-up cannot fall between the two.
+  // The empty section orders the push before a sleeper's check: a wake-up cannot fall between the
+  // two.
   void wake() {
     { const std::lock_guard lock(mutex); }
     changed.notify_one();
@@ -46,9 +47,10 @@ Result<std::unique_ptr<BatchLoader>> BatchLoader::create(const Dataset& dataset,
                                                          std::span<const Slot> slots,
                                                          const LoaderOptions& options) {
   if (slots.empty() || options.workers < 0 || plan.batch == 0) {
-    return fail(Code::kInvalidArgument,
-                "start the batch loader: {} slots, {} workers, batches of {}; expected at least one slot",
-                slots.size(), options.workers, plan.batch);
+    return fail(
+        Code::kInvalidArgument,
+        "start the batch loader: {} slots, {} workers, batches of {}; expected at least one slot",
+        slots.size(), options.workers, plan.batch);
   }
   NPU_CHECK(dataset.shape() == augmenter.shape());
   std::unique_ptr<BatchLoader> loader(
@@ -64,7 +66,8 @@ BatchLoader::BatchLoader(const Dataset& dataset, const Augmenter& augmenter, Bat
       plan_(std::move(plan)),
       slots_(slots.begin(), slots.end()),
       options_(options) {
-  const size_t lanes = std::min({static_cast<size_t>(options.workers), slots_.size(), plan_.batches()});
+  const size_t lanes =
+      std::min({static_cast<size_t>(options.workers), slots_.size(), plan_.batches()});
   for (size_t i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(i, slots_.size()));
   for (size_t s = 0; s < slots_.size(); ++s) {
     if (lanes == 0) {
@@ -86,8 +89,9 @@ Result<void> BatchLoader::start_threads() {
     try {
       lane->thread = std::thread([this, &lane = *lane] { work(lane); });
     } catch (const std::system_error& e) {
-      result = fail(Code::kResourceExhausted, "start loader thread {} of {}: {}; lower data.workers",
-                    lane->index + 1, lanes_.size(), e.what());
+      result =
+          fail(Code::kResourceExhausted, "start loader thread {} of {}: {}; lower data.workers",
+               lane->index + 1, lanes_.size(), e.what());
       break;
     }
   }
@@ -132,8 +136,9 @@ Result<void> BatchLoader::fill(size_t batch, const Slot& slot) const {
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t sample = samples[i];
     if (sample >= dataset_.size()) {
-      return fail(Code::kFailedPrecondition, "load batch {}: sample {} is outside the {} of the set",
-                  batch, sample, dataset_.size());
+      return fail(Code::kFailedPrecondition,
+                  "load batch {}: sample {} is outside the {} of the set", batch, sample,
+                  dataset_.size());
     }
     augmenter_.apply(dataset_.pixels(sample), options_.epoch, sample, slot.images + i * elements);
     slot.labels[i] = dataset_.label(sample);
@@ -166,8 +171,8 @@ Result<Batch> BatchLoader::next() {
   if (lane.sticky) return tl::make_unexpected(*lane.sticky);
   const size_t own = (slots_.size() - lane.index + lanes_.size() - 1) / lanes_.size();
   if (static_cast<size_t>(lane.out) == own) {
-    return fail(Code::kFailedPrecondition, "load batch {}: its worker's {} slots are in use, release one",
-                next_, own);
+    return fail(Code::kFailedPrecondition,
+                "load batch {}: its worker's {} slots are in use, release one", next_, own);
   }
   Lane::Filled item;
   if (!lane.filled.pop(item)) {

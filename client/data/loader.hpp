@@ -14,8 +14,8 @@
 
 namespace npu::data {
 
-/// A buffer of the caller's, big enough for one full batch: `images` takes batch x height x width x channels
-/// floats, `labels` batch integers.
+/// A buffer of the caller's, big enough for one full batch: `images` takes batch x height x width x
+/// channels floats, `labels` batch integers.
 struct Slot {
   float* images = nullptr;
   int32_t* labels = nullptr;
@@ -40,23 +40,27 @@ struct LoaderOptions {
   return (workers + world - 1) / world;
 }
 
-/// Invariants: (1) batches come in plan order and with the same bytes for any number of workers; (2) a slot is
-/// written only between release() and the hand-over; (3) nobody spins: idle workers and a waiting caller sleep.
-/// Thread: next() and release() from one thread. Ownership: dataset, augmenter and slot memory must outlive
-/// it. The destructor stops at once, also in mid-epoch, and joins.
+/// Invariants: (1) batches come in plan order and with the same bytes for any number of workers;
+/// (2) a slot is written only between release() and the hand-over; (3) nobody spins: idle workers
+/// and a waiting caller sleep. Thread: next() and release() from one thread. Ownership: dataset,
+/// augmenter and slot memory must outlive it. The destructor stops at once, also in mid-epoch, and
+/// joins.
 class BatchLoader {
  public:
   /// Errors: invalid_argument without slots; resource_exhausted when no thread can be started.
-  [[nodiscard]] static Result<std::unique_ptr<BatchLoader>> create(
-      const Dataset& dataset, const Augmenter& augmenter, BatchPlan plan,
-      std::span<const Slot> slots, const LoaderOptions& options);
+  [[nodiscard]] static Result<std::unique_ptr<BatchLoader>> create(const Dataset& dataset,
+                                                                   const Augmenter& augmenter,
+                                                                   BatchPlan plan,
+                                                                   std::span<const Slot> slots,
+                                                                   const LoaderOptions& options);
 
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// The next batch; blocks until it is ready. Release earlier ones first: with all slots out, nothing can
-  /// become ready, which is failed_precondition. A bad sample is an error at its batch, and stays one.
+  /// The next batch; blocks until it is ready. Release earlier ones first: with all slots out,
+  /// nothing can become ready, which is failed_precondition. A bad sample is an error at its batch,
+  /// and stays one.
   [[nodiscard]] Result<Batch> next();
 
   /// Gives the slot back for reuse.

@@ -1,4 +1,5 @@
-// std::mt19937 is the generator the reference uses: the standard fixes both its seeding and its stream.
+// std::mt19937 is the generator the reference uses: the standard fixes both its seeding and its
+// stream.
 #include "client/data/sampler.hpp"
 
 #include <limits>
@@ -34,16 +35,16 @@ std::vector<uint32_t> shard(uint32_t n, const ShardKey& key, Remainder remainder
 Result<int64_t> train_steps(size_t samples, int world, int rank_batch) {
   NPU_CHECK(world >= 1 && rank_batch >= 1);
   if (samples > std::numeric_limits<uint32_t>::max()) {
-    return fail(Code::kFailedPrecondition, "plan an epoch: {} samples, at most 2^32-1 are supported",
-                samples);
+    return fail(Code::kFailedPrecondition,
+                "plan an epoch: {} samples, at most 2^32-1 are supported", samples);
   }
   const size_t steps = samples / static_cast<size_t>(world) / static_cast<size_t>(rank_batch);
   if (steps == 0) {
     return fail(Code::kFailedPrecondition,
                 "plan an epoch: {} training samples do not fill one step of {} ranks x {} images; "
                 "lower train.batch_size to {} or less",
-                samples, world, rank_batch, samples / static_cast<size_t>(world) *
-                                                static_cast<size_t>(world));
+                samples, world, rank_batch,
+                samples / static_cast<size_t>(world) * static_cast<size_t>(world));
   }
   return static_cast<int64_t>(steps);
 }

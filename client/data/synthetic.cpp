@@ -1,5 +1,5 @@
-// Pattern: a coarse grid of random values a class, interpolated to the image size. Sample: half pattern,
-// half noise, so that neither one pixel nor the mean gives the class away.
+// Pattern: a coarse grid of random values a class, interpolated to the image size. Sample: half
+// pattern, half noise, so that neither one pixel nor the mean gives the class away.
 #include "client/data/synthetic.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace npu::data {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
-constexpr int kGrid = 4;          // cells a side; the pattern has (kGrid + 1)^2 corners
+constexpr int kGrid = 4;  // cells a side; the pattern has (kGrid + 1)^2 corners
 constexpr uint64_t kPatternKey = 0;
 constexpr uint64_t kTrainKey = 1;
 constexpr uint64_t kValKey = 2;
@@ -18,12 +18,14 @@ constexpr uint64_t kValKey = 2;
 unsigned corner(uint64_t seed, int32_t label, int y, int x, int channel) {
   const int position = (y * (kGrid + 1) + x) * kMaxChannels + channel;
   return static_cast<unsigned>(
-      keyed_random(seed, kPatternKey, static_cast<uint64_t>(label) << 32 | static_cast<uint64_t>(position)) &
+      keyed_random(seed, kPatternKey,
+                   static_cast<uint64_t>(label) << 32 | static_cast<uint64_t>(position)) &
       0xff);
 }
 
 // Bilinear, fixed point: positions in 1/256 of a cell.
-void make_pattern(uint64_t seed, int32_t label, const ImageShape& shape, std::vector<uint8_t>& out) {
+void make_pattern(uint64_t seed, int32_t label, const ImageShape& shape,
+                  std::vector<uint8_t>& out) {
   out.resize(shape.elements());
   size_t i = 0;
   for (int y = 0; y < shape.height; ++y) {

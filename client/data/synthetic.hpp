@@ -16,8 +16,8 @@ struct SyntheticOptions {
   uint64_t seed = 0;
 };
 
-/// Same options, same bytes, on any host: integer arithmetic only. Labels go round robin over the classes.
-/// Errors: invalid_argument, exit 78, when one split would exceed 4 GiB.
+/// Same options, same bytes, on any host: integer arithmetic only. Labels go round robin over the
+/// classes. Errors: invalid_argument, exit 78, when one split would exceed 4 GiB.
 [[nodiscard]] Result<DatasetPair> make_synthetic(const SyntheticOptions& options);
 
 }  // namespace npu::data

@@ -20,7 +20,8 @@ TEST(LoadDaemon, ReportsLikeAJob) {
   const auto sut = load_daemon_text("devices: 9\ndevise: 1\n", "npud.yaml");
   ASSERT_FALSE(sut);
   EXPECT_EQ(sut.error().exit, Exit::kBadConfig);
-  EXPECT_THAT(sut.error().message, HasSubstr("npud.yaml:1:10: error: devices: '9' is out of range"));
+  EXPECT_THAT(sut.error().message,
+              HasSubstr("npud.yaml:1:10: error: devices: '9' is out of range"));
   EXPECT_THAT(sut.error().message, HasSubstr("did you mean 'devices'?"));
   EXPECT_EQ(load_daemon_config("/nonexistent").error().exit, Exit::kNoInput);
 }

@@ -44,15 +44,12 @@ TEST_P(DevicesRefused, NameEachOffendingToken) {
 INSTANTIATE_TEST_SUITE_P(
     Tokens, DevicesRefused,
     testing::Values(
-        BadDevices{"0,0,1", {"device 0 is given twice"}},
-        BadDevices{"0,1,", {"an empty item"}},
+        BadDevices{"0,0,1", {"device 0 is given twice"}}, BadDevices{"0,1,", {"an empty item"}},
         BadDevices{"0,,x,9", {"an empty item", "'x' is not a device id", "'9' is outside 0..7"}},
         BadDevices{"[0, a, 8, 0]",
                    {"'a' is not a device id", "'8' is outside 0..7", "device 0 is given twice"}},
-        BadDevices{"[]", {"no device"}},
-        BadDevices{"\"\"", {"an empty item"}},
-        BadDevices{"8", {"outside 0..7"}},
-        BadDevices{"-1", {"'-1' is outside 0..7"}},
+        BadDevices{"[]", {"no device"}}, BadDevices{"\"\"", {"an empty item"}},
+        BadDevices{"8", {"outside 0..7"}}, BadDevices{"-1", {"'-1' is outside 0..7"}},
         BadDevices{"5-2", {"the range '5-2' runs backwards"}},
         BadDevices{"0-9", {"'0-9' is outside 0..7"}},
         BadDevices{"1.5", {"'1.5' is not a device id"}},

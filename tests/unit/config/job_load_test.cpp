@@ -77,20 +77,21 @@ TEST(LoadJob, ReportsAllFindingsInOnePassInFileOrder) {
       "  momentun: 0.9\n"
       "  lr: 0.2\n"
       "devices: 0-7\n");
-  EXPECT_EQ(text,
-            "job.yaml:2:10: error: profile: unknown value 'pytroch'; one of: pytorch, tf\n"
-            "  2 | profile: pytroch\n"
-            "    |          ^~~~~~~ did you mean 'pytorch'?\n"
-            "job.yaml:4:15: error: train.batch_size: 100 images over 8 ranks leave a remainder of 4\n"
-            "  4 |   batch_size: 100\n"
-            "    |               ^~~ use 96 or 104 (8 devices are set at job.yaml:9:10)\n"
-            "job.yaml:7:3: error: optimizer: unknown key 'momentun'\n"
-            "  7 |   momentun: 0.9\n"
-            "    |   ^~~~~~~~ did you mean 'momentum'?\n"
-            "job.yaml:8:3: error: optimizer: duplicate key 'lr', first given at job.yaml:6:3\n"
-            "  8 |   lr: 0.2\n"
-            "    |   ^~\n"
-            "4 errors in job.yaml; nothing was started. Keys and defaults: npu config schema");
+  EXPECT_EQ(
+      text,
+      "job.yaml:2:10: error: profile: unknown value 'pytroch'; one of: pytorch, tf\n"
+      "  2 | profile: pytroch\n"
+      "    |          ^~~~~~~ did you mean 'pytorch'?\n"
+      "job.yaml:4:15: error: train.batch_size: 100 images over 8 ranks leave a remainder of 4\n"
+      "  4 |   batch_size: 100\n"
+      "    |               ^~~ use 96 or 104 (8 devices are set at job.yaml:9:10)\n"
+      "job.yaml:7:3: error: optimizer: unknown key 'momentun'\n"
+      "  7 |   momentun: 0.9\n"
+      "    |   ^~~~~~~~ did you mean 'momentum'?\n"
+      "job.yaml:8:3: error: optimizer: duplicate key 'lr', first given at job.yaml:6:3\n"
+      "  8 |   lr: 0.2\n"
+      "    |   ^~\n"
+      "4 errors in job.yaml; nothing was started. Keys and defaults: npu config schema");
 }
 
 TEST(LoadJob, UnknownKeySuggestsItsSection) {
@@ -161,14 +162,16 @@ TEST_P(BadNames, AreRefusedBecauseTheyBecomeDirectories) {
   EXPECT_THAT(text, HasSubstr("cannot name a run"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, BadNames,
-                         testing::Values("..", ".", ".hidden", "'-x'", "Upper", "a/b", "'a b'", "''",
-                                         "a23456789012345678901234567890123456789012345678901234567890"
-                                         "12345"));
+INSTANTIATE_TEST_SUITE_P(
+    Names, BadNames,
+    testing::Values("..", ".", ".hidden", "'-x'", "Upper", "a/b", "'a b'", "''",
+                    "a23456789012345678901234567890123456789012345678901234567890"
+                    "12345"));
 
 TEST(LoadJob, LossScaleAndResumeSpellingsAgree) {
   EXPECT_EQ(load_job_text("name: a\nprecision: {loss_scale: -1}", "j")->precision.loss_scale, 0);
-  EXPECT_EQ(load_job_text("name: a\nprecision: {loss_scale: dynamic}", "j")->precision.loss_scale, 0);
+  EXPECT_EQ(load_job_text("name: a\nprecision: {loss_scale: dynamic}", "j")->precision.loss_scale,
+            0);
   EXPECT_EQ(load_job_text("name: a\nprecision: {loss_scale: 128}", "j")->precision.loss_scale, 128);
   const auto sut = load_job_text("name: a\ncheckpoint: {resume: ./step-4}", "j");
   ASSERT_TRUE(sut);
@@ -177,7 +180,8 @@ TEST(LoadJob, LossScaleAndResumeSpellingsAgree) {
 }
 
 TEST(LoadJob, TimeoutZeroMeansNever) {
-  EXPECT_EQ(load_job_text("name: a\ncollectives: {timeout: 0}", "j")->collectives.timeout.count(), 0);
+  EXPECT_EQ(load_job_text("name: a\ncollectives: {timeout: 0}", "j")->collectives.timeout.count(),
+            0);
 }
 
 TEST(LoadJob, ControlBytesDoNotReachTheTerminal) {

@@ -29,7 +29,11 @@ Job unusual() {
 }
 
 TEST(PrintJob, LoadsBackToTheSameJob) {
-  for (const Job& job : {unusual(), [] { Job j; j.name = "plain"; return j; }()}) {
+  for (const Job& job : {unusual(), [] {
+                           Job j;
+                           j.name = "plain";
+                           return j;
+                         }()}) {
     const std::string text = print_job(job);
     const auto sut = load_job_text(text, "printed.yaml");
     ASSERT_TRUE(sut) << sut.error().message << text;
@@ -83,7 +87,8 @@ TEST(JobHash, SeesEveryOtherKey) {
 TEST(JobHash, IsStableAcrossBuilds) {
   const auto job = load_job_text("name: a", "job.yaml");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job_hash(*job), 18160075071050460262u) << "changes whenever a hashed key is added: then update this value";
+  EXPECT_EQ(job_hash(*job), 18160075071050460262u)
+      << "changes whenever a hashed key is added: then update this value";
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ TEST(BatchRule, StaysSilentWhenTheDevicesWereRefused) {
 }
 
 TEST(NesterovRule, NeedsMomentum) {
-  EXPECT_THAT(errors_of("name: a\noptimizer: {nesterov: true, momentum: 0}"),
-              HasSubstr("job.yaml:2:23: error: optimizer.nesterov: needs optimizer.momentum above 0"));
+  EXPECT_THAT(
+      errors_of("name: a\noptimizer: {nesterov: true, momentum: 0}"),
+      HasSubstr("job.yaml:2:23: error: optimizer.nesterov: needs optimizer.momentum above 0"));
   EXPECT_EQ(errors_of("name: a\noptimizer: {nesterov: true, momentum: 0.9}"), "");
 }
 

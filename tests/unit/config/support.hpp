@@ -11,7 +11,8 @@
 
 namespace npu::config {
 
-inline std::string errors_of(std::string_view text, const std::vector<std::string>& overrides = {}) {
+inline std::string errors_of(std::string_view text,
+                             const std::vector<std::string>& overrides = {}) {
   const auto job = load_job_text(text, "job.yaml", overrides);
   if (job) return "";
   EXPECT_EQ(job.error().exit, Exit::kBadConfig);

@@ -29,7 +29,8 @@ TEST(YamlLimits, AliasBombIsRefusedQuickly) {
   std::string text = "name: a\na0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 30; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + "," + before + "]\n";
+    text +=
+        "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + "," + before + "]\n";
   }
   EXPECT_THAT(errors_of(text), HasSubstr("anchors"));
 }

@@ -51,7 +51,8 @@ inline std::string counting(size_t n, unsigned modulus = 251) {
 }
 
 inline void write_plain(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 inline std::string gz_bytes(const std::string& bytes) {

@@ -62,9 +62,9 @@ TEST(OpenIdxSet, MissingFilesAreAllNamedWithAllPathsTried) {
   ASSERT_FALSE(sut);
   EXPECT_EQ(sut.error().code, Code::kNotFound);
   EXPECT_EQ(sut.error().exit, Exit::kNoInput);
-  for (const char* name : {"/train-labels-idx1-ubyte.gz", "/train-labels-idx1-ubyte or",
-                           "/train-labels.idx1-ubyte", "/t10k-images-idx3-ubyte.gz",
-                           "/t10k-labels-idx1-ubyte.gz"}) {
+  for (const char* name :
+       {"/train-labels-idx1-ubyte.gz", "/train-labels-idx1-ubyte or", "/train-labels.idx1-ubyte",
+        "/t10k-images-idx3-ubyte.gz", "/t10k-labels-idx1-ubyte.gz"}) {
     EXPECT_THAT(sut.error().message, HasSubstr(folder.path() + name));
   }
   EXPECT_THAT(sut.error().message, testing::Not(HasSubstr("train-images")));

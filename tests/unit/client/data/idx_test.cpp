@@ -54,11 +54,13 @@ TEST_P(Idx, ReadsMoreThanOneChunk) {
 
 TEST_P(Idx, RefusesWrongMagic) {
   EXPECT_THAT(error_of("PNG!", 3), HasSubstr("expected the IDX magic 00000803"));
-  EXPECT_THAT(error_of(idx_header(8, {}) + "abcd", 1), HasSubstr("expected the IDX magic 00000801"));
+  EXPECT_THAT(error_of(idx_header(8, {}) + "abcd", 1),
+              HasSubstr("expected the IDX magic 00000801"));
 }
 
 TEST_P(Idx, NamesOtherTypesAndRanks) {
-  EXPECT_THAT(error_of(idx_header(0x0D, {1, 1, 1}) + "abcd", 3), HasSubstr("holds floats (type 0d)"));
+  EXPECT_THAT(error_of(idx_header(0x0D, {1, 1, 1}) + "abcd", 3),
+              HasSubstr("holds floats (type 0d)"));
   EXPECT_THAT(error_of(idx_header(0x42, {1, 1, 1}) + "abcd", 3), HasSubstr("no IDX type"));
   EXPECT_THAT(error_of(idx_header(8, {1}) + "a", 3), HasSubstr("has 1 dimensions, expected 3"));
 }

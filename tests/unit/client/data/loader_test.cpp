@@ -33,7 +33,8 @@ class Buffers {
 class Loader : public testing::Test {
  protected:
   static Dataset data() {
-    return std::move(make_synthetic({.shape = {8, 8, 1}, .train_samples = 103, .val_samples = 1})->train);
+    return std::move(
+        make_synthetic({.shape = {8, 8, 1}, .train_samples = 103, .val_samples = 1})->train);
   }
 
   Result<std::unique_ptr<BatchLoader>> make(BatchPlan plan, const Buffers& buffers, int workers) {

@@ -51,11 +51,10 @@ TEST_P(ShardTable, MatchesDistributedSampler) {
 
 INSTANTIATE_TEST_SUITE_P(
     TenSamplesFourRanks, ShardTable,
-    testing::Values(
-        ShardRow{0, Remainder::kPad, {{4, 3, 6}, {1, 9, 2}, {7, 0, 4}, {5, 8, 1}}},
-        ShardRow{1, Remainder::kPad, {{5, 0, 7}, {6, 8, 4}, {1, 9, 5}, {2, 3, 6}}},
-        ShardRow{0, Remainder::kDrop, {{4, 3}, {1, 9}, {7, 0}, {5, 8}}},
-        ShardRow{1, Remainder::kDrop, {{5, 0}, {6, 8}, {1, 9}, {2, 3}}}));
+    testing::Values(ShardRow{0, Remainder::kPad, {{4, 3, 6}, {1, 9, 2}, {7, 0, 4}, {5, 8, 1}}},
+                    ShardRow{1, Remainder::kPad, {{5, 0, 7}, {6, 8, 4}, {1, 9, 5}, {2, 3, 6}}},
+                    ShardRow{0, Remainder::kDrop, {{4, 3}, {1, 9}, {7, 0}, {5, 8}}},
+                    ShardRow{1, Remainder::kDrop, {{5, 0}, {6, 8}, {1, 9}, {2, 3}}}));
 
 TEST(Shard, PadsByWrappingMoreThanOnce) {
   const std::vector<uint32_t> expected = {2, 0, 1, 2, 0, 1, 2, 0};
@@ -75,7 +74,8 @@ TEST(TrainSteps, ZeroStepsIsAnErrorWithAllNumbers) {
   const auto sut = train_steps(7, 8, 1);
   ASSERT_FALSE(sut);
   EXPECT_EQ(sut.error().exit, Exit::kBadData);
-  EXPECT_THAT(sut.error().message, HasSubstr("7 training samples do not fill one step of 8 ranks x 1"));
+  EXPECT_THAT(sut.error().message,
+              HasSubstr("7 training samples do not fill one step of 8 ranks x 1"));
 }
 
 TEST(TrainPlan, EqualFullBatchesThatDoNotOverlap) {
@@ -94,7 +94,8 @@ TEST(TrainPlan, AStepUsesTheSameSamplesWhateverTheWorld) {
   const auto step = [](int world, size_t index) {
     std::multiset<uint32_t> samples;
     for (int rank = 0; rank < world; ++rank) {
-      const auto plan = train_plan(203, {.world = world, .rank = rank, .seed = 9, .epoch = 1}, 16 / world);
+      const auto plan =
+          train_plan(203, {.world = world, .rank = rank, .seed = 9, .epoch = 1}, 16 / world);
       const auto part = plan->of(index);
       samples.insert(part.begin(), part.end());
     }
