@@ -129,6 +129,28 @@ TEST_F(CommitTest, SourceThatChangesDuringTheWriteIsNotPublished) {
   EXPECT_EQ(sut.open_newest_valid(kUid, kRun).error().code, Code::kNotFound);
 }
 
+// The copy that went to disk counts, not what the source holds by the time somebody looks again.
+class RestoringOps final : public FaultyOps {
+ public:
+  std::span<float> source;
+  ssize_t write(int fd, std::span<const std::byte> bytes) override {
+    if (!source.empty()) source.front() = 0.0F;
+    return FaultyOps::write(fd, bytes);
+  }
+};
+
+TEST_F(CommitTest, SourceThatIsPutRightAfterTheCopyIsStillTorn) {
+  RestoringOps ops;
+  auto sut = open_store(&ops);
+  const auto s = staged(2, 0, 600'000);  // declared with a first element of 0
+  ops.source = s->weight;
+  s->weight.front() = 1.0F;
+  const auto report = sut.commit(s->snapshot);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(s->weight.front(), 0.0F);
+  EXPECT_THAT(report.error().message, StartsWith("torn snapshot: tensor 'conv1.weight'"));
+}
+
 TEST_F(CommitTest, BadSnapshotsAreRefusedBeforeAnythingIsTouched) {
   auto sut = open_store();
   const auto expect_refused = [&](auto change, const char* text) {

@@ -88,9 +88,13 @@ class StoreFixture : public testing::Test {
   static constexpr uid_t kUid = 1234;
   static constexpr const char* kRun = "resnet20";
 
-  StoreFixture() {
-    char path[] = "/tmp/npu-ckpt-XXXXXX";
-    root_ = ::mkdtemp(path);
+  /// `base` falls back to /tmp where it is not writable.
+  explicit StoreFixture(const std::string& base = "/tmp") {
+    for (const auto& parent : {base, std::string("/tmp")}) {
+      root_ = parent + "/npu-ckpt-XXXXXX";
+      if (::mkdtemp(root_.data()) != nullptr) return;
+    }
+    NPU_CHECK_MSG(false, "no directory for temporary files");
   }
   ~StoreFixture() override {
     std::error_code ignored;
