@@ -96,6 +96,16 @@ TEST_P(KernelRules, HalfTieBelowInfinityFollowsNearestEven) {
   EXPECT_TRUE(tie.by.result_nonfinite);
 }
 
+TEST_P(KernelRules, BFloatTieBelowInfinityFollowsNearestEven) {
+  // The largest finite value plus half its last place is finite in fp32 and rounds to infinity.
+  const std::vector<std::vector<uint16_t>> tie = {std::vector<uint16_t>(37, 0x7f7f),
+                                                  std::vector<uint16_t>(37, 0x7b00)};
+  const auto out = fold_at(GetParam(), DType::kBFloat16, ReduceOp::kSum, tie);
+  EXPECT_EQ(out.value[0], 0x7f80);
+  EXPECT_FALSE(out.by.input_nonfinite);
+  EXPECT_TRUE(out.by.result_nonfinite);
+}
+
 TEST_P(KernelRules, OneInfinityAnywhereIsFoundAndNothingElse) {
   for (const size_t count : {1, 16, 64, 257, 5000}) {
     for (const size_t at : {size_t{0}, count / 2, count - 1}) {
