@@ -1,9 +1,10 @@
 // Weights, images and labels by formula: the same integer hash as make_golden.py, so no tensor is stored.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cmath>
 #include <span>
 #include <vector>
 
@@ -37,17 +38,22 @@ namespace npu::golden {
   return values;
 }
 
-/// Imports the formula's parameters: number i of the state dict's parameters from stream i.
+/// Imports the formula's parameters: number i of the state dict's parameters from stream i; make_golden.py says why
+/// they are spread as they are.
 inline void fill(model::Network& network) {
   uint32_t stream = 0;
   const auto state = network.state();
+  const bool bottleneck = std::any_of(state.begin(), state.end(), [](const auto& entry) {
+    return entry.name.ends_with("bn3.weight");
+  });
   for (size_t i = 0; i < state.size(); ++i) {
     const model::StateEntry& entry = state[i];
     if (entry.kind != model::StateKind::kParameter) continue;
     double factor = 0.1;
     double offset = entry.name.ends_with("bias") ? 0 : 1;
+    if (entry.name.ends_with(bottleneck ? "bn3.weight" : "bn2.weight")) offset = 0.25;
     if (entry.shape.size() == 4) {
-      factor = std::sqrt(6.0 / static_cast<double>(entry.shape[0] * entry.shape[2] * entry.shape[3]));
+      factor = std::sqrt(96.0 / static_cast<double>(entry.shape[0] * entry.shape[2] * entry.shape[3]));
       offset = 0;
     } else if (entry.shape.size() == 2) {
       factor = 1 / std::sqrt(static_cast<double>(entry.shape[1]));

@@ -118,17 +118,24 @@ class ResNet(nn.Module):
 
 
 def fill(model):
-    """Parameter number i from stream i; spread by role, so that activations stay near one."""
+    """Parameter number i from stream i, spread by role.
+
+    Large convolution weights (BN makes the net blind to their scale, so steps are relatively smaller) and a small
+    last BN of each block keep the net well-conditioned: fp32 and fp64 of torch then agree to about 5e-6 after 20
+    steps, where plain kaiming weights drift apart by 2e-2 and would hide real differences.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    last_bn = "bn3.weight" if any("bn3" in name for name in names) else "bn2.weight"
     for i, (name, p) in enumerate(model.named_parameters()):
         u = hashed(i, p.numel())
         if p.dim() == 4:
-            v = u * (6.0 / (p.shape[0] * p.shape[2] * p.shape[3])) ** 0.5
+            v = u * (96.0 / (p.shape[0] * p.shape[2] * p.shape[3])) ** 0.5
         elif p.dim() == 2:
             v = u / p.shape[1] ** 0.5
         elif name.startswith("fc") or name.endswith("bias"):
             v = 0.1 * u
         else:
-            v = 1 + 0.1 * u
+            v = (0.25 if name.endswith(last_bn) else 1) + 0.1 * u
         p.data = torch.from_numpy(v.astype(np.float32).reshape(p.shape)).to(p.dtype)
 
 
