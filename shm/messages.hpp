@@ -133,7 +133,8 @@ struct CheckpointCommit {
   static constexpr MessageType kType = MessageType::kCheckpointCommit;
   MessageHeader header;
   int64_t step;
-  uint64_t digest_low, digest_high;       // XXH3-128 of the replica's parameters and buffers
+  uint64_t replica_digest;                // of this rank's parameters, momentum and buffers; must be equal on all
+  uint64_t weights_digest;                // layout-independent, rank 0 only
   uint64_t table_offset;                  // SnapshotTensor[table_count], rank 0 only
   uint64_t state_offset, state_bytes;     // JSON text, rank 0 only
   uint32_t table_count;                   // 0: digest only

@@ -72,6 +72,11 @@ Error Communicator::run_error() const {
   return Error{code, shm::get_text(abort.text), default_exit(code)};
 }
 
+std::optional<Error> Communicator::failure() const {
+  if (!aborted(*place_.board) && !place_.failed->load(std::memory_order_acquire)) return std::nullopt;
+  return run_error();
+}
+
 Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b, const char* what) const {
   const uint64_t element = dtype_size(b.dtype);
   uint64_t bytes = 0;
@@ -111,9 +116,7 @@ Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b
 
 Result<Work> Communicator::submit(shm::Request& request, const Buffers& buffers, const char* what) {
   NPU_TRY_VOID(place_buffers(request, buffers, what));
-  if (aborted(*place_.board) || place_.failed->load(std::memory_order_acquire)) {
-    return tl::unexpected(run_error());
-  }
+  if (auto over = failure()) return tl::unexpected(std::move(*over));
   const auto ticket = submitter_.submit(request, sequence_);
   if (!ticket) {
     return fail(Code::kResourceExhausted, "{}: {} operations are outstanding; wait for one of them first", what,

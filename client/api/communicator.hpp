@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "shm/base/clock.hpp"
@@ -85,6 +86,9 @@ class Communicator {
                                        const CollectiveOptions& options = {});
   /// Completes when every rank has called it.
   [[nodiscard]] Result<Work> barrier(const CollectiveOptions& options = {});
+
+  /// Why the run is over, if it is. Every later call returns this.
+  [[nodiscard]] std::optional<Error> failure() const;
 
   [[nodiscard]] uint32_t rank() const noexcept { return place_.rank; }
   [[nodiscard]] uint32_t size() const noexcept { return place_.world; }

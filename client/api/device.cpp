@@ -233,10 +233,7 @@ Communicator& Device::world() noexcept { return *impl_->world; }
 uint32_t Device::rank() const noexcept { return impl_->options.rank; }
 uint64_t Device::generation() const noexcept { return impl_->generation; }
 
-std::optional<Error> Device::failure() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->error;
-}
+std::optional<Error> Device::failure() const { return impl_->world->failure(); }
 
 void Device::set_progress(uint64_t step) noexcept {
   impl_->submit().rank.progress.store(step, std::memory_order_relaxed);

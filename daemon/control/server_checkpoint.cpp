@@ -64,7 +64,7 @@ Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run, const shm::Check
   snapshot->run = run.name;
   snapshot->step = static_cast<uint64_t>(commit.step);
   snapshot->keep = commit.keep == 0 ? 1 : commit.keep;
-  snapshot->weights_digest = commit.digest_low;
+  snapshot->weights_digest = commit.weights_digest;
   snapshot->state_json.assign(reinterpret_cast<const char*>(state->data()), state->size());
   for (uint32_t i = 0; i < commit.table_count; ++i) {
     shm::SnapshotTensor row;
@@ -104,11 +104,11 @@ void Server::Impl::commit_arrived(Run& run) {
   const shm::CheckpointCommit& first = gathering.by_rank[0];
   for (uint32_t r = 1; r < run.world; ++r) {
     const shm::CheckpointCommit& other = gathering.by_rank[r];
-    if (other.digest_low == first.digest_low && other.digest_high == first.digest_high) continue;
+    if (other.replica_digest == first.replica_digest) continue;
     // Silent divergence: nothing is published, the run stops with the rank's name.
     abort_run(run, Code::kDataLoss, static_cast<int32_t>(r),
               fmt::format("replica check at step {}: rank {}'s parameters ({:016x}) are not rank 0's ({:016x})",
-                          gathering.step, r, other.digest_low, first.digest_low));
+                          gathering.step, r, other.replica_digest, first.replica_digest));
     return;
   }
   auto snapshot = read_snapshot(run, first);

@@ -1,0 +1,229 @@
+#include "client/train/epoch.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "client/data/sampler.hpp"
+
+namespace npu::client {
+namespace {
+
+using config::Job;
+
+constexpr double kBarPeriod = 0.1;  // seconds between two moves of the progress bar
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+model::SgdParams sgd_params(const Job& job, double lr) {
+  model::SgdParams p;
+  p.lr = static_cast<float>(lr);
+  p.momentum = static_cast<float>(job.optimizer.momentum);
+  p.weight_decay = static_cast<float>(job.optimizer.weight_decay);
+  p.nesterov = job.optimizer.nesterov;
+  p.decay = job.optimizer.decay_bn ? model::DecayScope::kAll : model::DecayScope::kWeightsOnly;
+  return p;
+}
+
+/// Forward, backward with each bucket's all-reduce started as it completes, then the optimizer bucket by bucket.
+class Stepper {
+ public:
+  Stepper(Replica& replica, double lr)
+      : replica_(replica), params_(sgd_params(replica.job(), lr)), options_(replica.collective_options()) {
+    works_.resize(replica.network().bucket_count());
+    // Bound once: constructing a std::function in every step could allocate.
+    on_bucket_ = [this](size_t bucket) { reduce(bucket); };
+  }
+
+  [[nodiscard]] Result<StepMetrics> run(const data::Batch& batch) {
+    model::Network& network = replica_.network();
+    const auto n = static_cast<size_t>(batch.n);
+    const size_t image = n == 0 ? 0 : image_elements();
+    NPU_TRY(const model::LossAndHits local,
+            network.forward_train({batch.images, n * image}, {batch.labels, n}));
+    // The job's metrics ride in the last bucket: no collective of their own.
+    const std::span<float> slot = network.metrics_slot();
+    std::fill(slot.begin(), slot.end(), 0.0f);
+    slot[0] = static_cast<float>(local.loss_sum / static_cast<double>(n));
+    slot[1] = static_cast<float>(local.top1);
+    slot[2] = static_cast<float>(local.top5);
+    submit_error_.reset();
+    NPU_TRY_VOID(network.backward(on_bucket_));
+    if (submit_error_) return tl::unexpected(*submit_error_);
+    for (size_t i = 0; i < works_.size(); ++i) {
+      NPU_TRY(const CollectiveResult reduced, works_[i].wait());
+      if (reduced.found_inf || reduced.result_inf) return diverged(i);
+      network.sgd_step(i, params_);
+    }
+    const double world = replica_.job().world();
+    return StepMetrics{slot[0], std::round(slot[1] * world), std::round(slot[2] * world)};
+  }
+
+ private:
+  [[nodiscard]] size_t image_elements() const {
+    const auto& c = replica_.network().config();
+    return static_cast<size_t>(c.height) * static_cast<size_t>(c.width) * static_cast<size_t>(c.channels);
+  }
+  void reduce(size_t bucket) {
+    const std::span<float> gradients = replica_.network().gradient_bucket(bucket);
+    auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(), DType::kFloat32,
+                                            ReduceOp::kMean, options_);
+    if (work) {
+      works_[bucket] = std::move(*work);
+    } else if (!submit_error_) {
+      submit_error_ = work.error();
+    }
+  }
+  [[nodiscard]] tl::unexpected<Error> diverged(size_t bucket) const {
+    return fail(Code::kFailedPrecondition,
+                "training diverged: gradient bucket {} of {} holds NaN or infinity; lower optimizer.lr "
+                "(now {:g}) or add schedule.warmup_epochs",
+                bucket, works_.size(), params_.lr);
+  }
+
+  Replica& replica_;
+  model::SgdParams params_;
+  CollectiveOptions options_;
+  std::vector<Work> works_;
+  model::BucketReady on_bucket_;
+  std::optional<Error> submit_error_;
+};
+
+struct Timing {
+  TimeMeter batch, data;
+  Clock::time_point shown{};
+};
+
+void emit_step(Replica& replica, const EpochOptions& o, const TrainState& s, const StepMetrics& m, Timing& timing,
+               EventSink& events) {
+  if (replica.rank() != 0) return;
+  const int64_t index = s.step_in_epoch - 1;
+  const bool display = index % replica.job().train.print_freq == 0;
+  if (!display && seconds_since(timing.shown) < kBarPeriod) return;
+  timing.shown = Clock::now();
+  const double batch = replica.job().train.batch_size;
+  const auto samples = static_cast<double>(s.sums.samples);
+  StepEvent e;
+  e.epoch = o.epoch;
+  e.step = s.global_step;
+  e.step_in_epoch = s.step_in_epoch;
+  e.steps_per_epoch = o.steps_per_epoch;
+  e.display = display;
+  e.loss = m.loss;
+  e.loss_avg = s.sums.loss / samples;
+  e.acc1 = 100 * m.top1 / batch;
+  e.acc1_avg = 100 * s.sums.top1 / samples;
+  e.acc5 = 100 * m.top5 / batch;
+  e.acc5_avg = 100 * s.sums.top5 / samples;
+  e.lr = o.lr;
+  e.batch_s = timing.batch.value;
+  e.batch_avg_s = timing.batch.average();
+  e.data_s = timing.data.value;
+  e.data_avg_s = timing.data.average();
+  e.img_s = batch / timing.batch.average();
+  events.on_event(e);
+}
+
+Result<void> emit_commits(Replica& replica, EventSink& events) {
+  NPU_TRY(const auto reports, replica.finished_commits(false));
+  for (const CheckpointReport& r : reports) {
+    if (replica.rank() == 0) events.on_event(CheckpointEvent{r.step, r.path, r.bytes, 0, r.durable_ms});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, const data::Augmenter& augmenter,
+                                const EpochOptions& o, TrainState& state, EventSink& events,
+                                const std::function<Result<void>(const TrainState&)>& save) {
+  const Job& job = replica.job();
+  const data::ShardKey key{job.world(), replica.rank(), job.seed, o.epoch};
+  NPU_TRY(data::BatchPlan plan, data::train_plan(set.size(), key, job.rank_batch(), state.step_in_epoch));
+  NPU_TRY(const auto loader,
+          data::BatchLoader::create(set, augmenter, std::move(plan), replica.slots(),
+                                    {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  Stepper stepper(replica, o.lr);
+  EpochResult result;
+  Timing timing;
+  const auto begin = Clock::now();
+  auto step_begin = begin;
+  while (state.step_in_epoch < o.steps_per_epoch) {
+    NPU_TRY(const data::Batch batch, loader->next());
+    timing.data.add(seconds_since(step_begin));
+    NPU_TRY(const StepMetrics metrics, stepper.run(batch));
+    loader->release(batch);
+    timing.batch.add(seconds_since(step_begin));
+    step_begin = Clock::now();
+    ++state.step_in_epoch;
+    ++state.global_step;
+    state.sums.loss += metrics.loss * job.train.batch_size;
+    state.sums.top1 += metrics.top1;
+    state.sums.top5 += metrics.top5;
+    state.sums.samples += job.train.batch_size;
+    result.images += job.train.batch_size;
+    replica.device().set_progress(static_cast<uint64_t>(state.global_step));
+    emit_step(replica, o, state, metrics, timing, events);
+    NPU_TRY_VOID(emit_commits(replica, events));
+    result.stopped = state.global_step >= o.stop_at_step;
+    const bool every = o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;
+    if (result.stopped) break;
+    if (every && state.step_in_epoch < o.steps_per_epoch) NPU_TRY_VOID(save(state));
+  }
+  result.seconds = seconds_since(begin);
+  return result;
+}
+
+Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain, int epoch,
+                           EventSink& events) {
+  const Job& job = replica.job();
+  NPU_TRY_VOID(replica.share_buffers());
+  data::BatchPlan plan = data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch());
+  const auto steps = static_cast<int64_t>(plan.batches());
+  NPU_TRY(const auto loader,
+          data::BatchLoader::create(set, plain, std::move(plan), replica.slots(),
+                                    {epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  model::Network& network = replica.network();
+  model::LossAndHits sums;
+  int64_t seen = 0;
+  TimeMeter time;
+  auto begin = Clock::now();
+  for (int64_t step = 0; step < steps; ++step) {
+    NPU_TRY(const data::Batch batch, loader->next());
+    const auto n = static_cast<size_t>(batch.n);
+    NPU_TRY(const auto logits, network.forward_eval({batch.images, n * set.shape().elements()}, batch.n));
+    NPU_TRY(const model::LossAndHits local, network.evaluate(logits, {batch.labels, n}));
+    loader->release(batch);
+    sums += local;
+    seen += batch.n;
+    time.add(seconds_since(begin));
+    begin = Clock::now();
+    if (replica.rank() != 0) continue;
+    const auto total = static_cast<double>(seen);
+    const auto count = static_cast<double>(n);
+    ValStepEvent e;
+    e.epoch = epoch;
+    e.step_in_epoch = step + 1;
+    e.steps_per_epoch = steps;
+    e.display = step % job.train.print_freq == 0;
+    e.loss = local.loss_sum / count;
+    e.loss_avg = sums.loss_sum / total;
+    e.acc1 = 100 * static_cast<double>(local.top1) / count;
+    e.acc1_avg = 100 * static_cast<double>(sums.top1) / total;
+    e.acc5 = 100 * static_cast<double>(local.top5) / count;
+    e.acc5_avg = 100 * static_cast<double>(sums.top5) / total;
+    e.batch_s = time.value;
+    e.batch_avg_s = time.average();
+    events.on_event(e);
+  }
+  // Four numbers travel inside the descriptor; counts are exact in fp64.
+  std::array<double, 4> all = {sums.loss_sum, static_cast<double>(sums.top1), static_cast<double>(sums.top5),
+                               static_cast<double>(seen)};
+  NPU_TRY(Work work, replica.world().all_reduce(all.data(), all.data(), all.size(), DType::kFloat64, ReduceOp::kSum,
+                                                replica.collective_options()));
+  NPU_TRY_VOID(work.wait());
+  return ValResult{all[0] / all[3], 100 * all[1] / all[3], 100 * all[2] / all[3], static_cast<int64_t>(all[3])};
+}
+
+}  // namespace npu::client

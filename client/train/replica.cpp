@@ -1,0 +1,183 @@
+#include "client/train/replica.hpp"
+
+#include <bit>
+
+#include "client/api/admin.hpp"
+#include "config/load.hpp"
+
+namespace npu::client {
+namespace {
+
+constexpr uint64_t kSlack = 64 * 1024;      // alignment of a few dozen pieces
+constexpr size_t kSharedCounters = 16;
+
+model::NetworkConfig network_config(const config::Job& job, const RankOptions& options,
+                                    const data::ImageShape& shape) {
+  model::NetworkConfig c;
+  c.arch = job.model.arch;
+  c.num_classes = job.model.num_classes;
+  c.channels = shape.channels;
+  c.height = shape.height;
+  c.width = shape.width;
+  c.batch = job.rank_batch();
+  c.zero_init_residual = job.model.zero_init_residual;
+  c.threads = options.threads;
+  c.bucket_bytes = job.collectives.bucket_bytes;
+  return c;
+}
+
+uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape, int batch) {
+  const uint64_t images = static_cast<uint64_t>(batch) * shape.elements() * sizeof(float);
+  const uint64_t labels = static_cast<uint64_t>(batch) * sizeof(int32_t);
+  return network.memory().total() + kInputSlots * (images + labels) + kStages * SnapshotStage::bytes(network) +
+         largest_entry(network) * sizeof(float) + kSlack;
+}
+
+AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
+  return {.socket = options.socket,
+          .run = job.name,
+          .run_key = options.run_key,
+          .world = static_cast<uint32_t>(job.world()),
+          .rank = static_cast<uint32_t>(options.rank),
+          .device = static_cast<uint32_t>(job.devices[static_cast<size_t>(options.rank)]),
+          .arena_bytes = bytes,
+          .job_hash = config::job_hash(job),
+          .join_timeout = job.collectives.timeout,
+          .on_failure = options.on_failure};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Replica>> Replica::create(const config::Job& job, const RankOptions& options,
+                                                 const data::DatasetPair& data) {
+  std::unique_ptr<Replica> replica(new Replica(job, options));
+  const data::ImageShape shape = data.train.shape();
+  NPU_TRY(auto network, model::Network::plan(network_config(job, options, shape)));
+  replica->network_ = std::make_unique<model::Network>(std::move(network));
+  const uint64_t bytes = arena_bytes(*replica->network_, shape, job.rank_batch());
+  NPU_TRY(replica->device_, Device::attach(attach_options(job, options, bytes)));
+  NPU_TRY_VOID(replica->place(shape));
+  replica->network_->initialise(job.seed);
+  return replica;
+}
+
+Result<void> Replica::place(const data::ImageShape& shape) {
+  ArenaAllocator arena(device_->arena());
+  NPU_TRY_VOID(network_->bind(arena));
+  const auto batch = static_cast<uint64_t>(job_.rank_batch());
+  for (int i = 0; i < kInputSlots; ++i) {
+    NPU_TRY(const auto images, arena.take<float>(batch * shape.elements()));
+    NPU_TRY(const auto labels, arena.take<int32_t>(batch));
+    slots_.push_back({images.data(), labels.data()});
+  }
+  NPU_TRY(scratch_, arena.take<float>(largest_entry(*network_)));
+  NPU_TRY(shared_, arena.take<int64_t>(kSharedCounters));
+  for (int i = 0; i < kStages && options_.rank == 0; ++i) {
+    NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena));
+    stages_.push_back(stage);
+  }
+  return {};
+}
+
+CollectiveOptions Replica::collective_options() const {
+  CollectiveOptions options;
+  options.timeout = job_.collectives.timeout;
+  switch (job_.collectives.algorithm) {
+    case config::Algorithm::kAuto: options.algorithm = shm::Algorithm::kAuto; break;
+    case config::Algorithm::kRing: options.algorithm = shm::Algorithm::kRing; break;
+    case config::Algorithm::kDirect: options.algorithm = shm::Algorithm::kDirect; break;
+  }
+  return options;
+}
+
+Result<void> Replica::share(std::span<float> values) {
+  NPU_TRY(Work work, world().broadcast(values.data(), values.size(), DType::kFloat32, 0, collective_options()));
+  NPU_TRY_VOID(work.wait());
+  return {};
+}
+
+Result<void> Replica::share_buffers() { return share(network_->bn_buffers()); }
+
+Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from) {
+  if (job_.checkpoint.resume == config::ResumeKind::kNever) return std::optional<TrainState>();
+  CheckpointFiles files;
+  if (job_.checkpoint.resume == config::ResumeKind::kPath) {
+    NPU_TRY(files, open_checkpoint_dir(job_.checkpoint.resume_path));
+  } else {
+    auto opened = open_checkpoint(options_.socket, job_.name, -1);
+    if (!opened && opened.error().code == Code::kNotFound) return std::optional<TrainState>();
+    if (!opened) return tl::unexpected(opened.error());
+    files = std::move(*opened);
+  }
+  from = files.path;
+  NPU_TRY(TrainState state, restore(*network_, std::move(files), identity_of(job_), scratch_));
+  return std::optional<TrainState>(state);
+}
+
+/// Broadcasts rank 0's counters; a row a field, doubles as their bits.
+Result<void> Replica::share_counters(TrainState& s) {
+  const std::array<int64_t, kSharedCounters> mine = {
+      s.next_epoch, s.step_in_epoch, s.global_step, s.sums.samples, s.best_epoch, s.skipped_steps,
+      std::bit_cast<int64_t>(s.sums.loss), std::bit_cast<int64_t>(s.sums.top1), std::bit_cast<int64_t>(s.sums.top5),
+      std::bit_cast<int64_t>(s.best_acc1), std::bit_cast<int64_t>(s.last_acc1)};
+  std::copy(mine.begin(), mine.end(), shared_.begin());
+  NPU_TRY(Work work, world().broadcast(shared_.data(), shared_.size(), DType::kInt64, 0, collective_options()));
+  NPU_TRY_VOID(work.wait());
+  s.next_epoch = static_cast<int>(shared_[0]);
+  s.step_in_epoch = shared_[1];
+  s.global_step = shared_[2];
+  s.sums = {std::bit_cast<double>(shared_[6]), std::bit_cast<double>(shared_[7]), std::bit_cast<double>(shared_[8]),
+            shared_[3]};
+  s.best_epoch = static_cast<int>(shared_[4]);
+  s.skipped_steps = shared_[5];
+  s.best_acc1 = std::bit_cast<double>(shared_[9]);
+  s.last_acc1 = std::bit_cast<double>(shared_[10]);
+  return {};
+}
+
+Result<TrainState> Replica::start(std::optional<std::string>& from) {
+  TrainState state;
+  if (rank() == 0) {
+    NPU_TRY(const auto loaded, load(from));
+    if (loaded) state = *loaded;
+  }
+  NPU_TRY_VOID(share_counters(state));
+  // Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in equal seeds.
+  NPU_TRY_VOID(share(network_->parameters_flat()));
+  NPU_TRY_VOID(share(network_->momentum_flat()));
+  NPU_TRY_VOID(share_buffers());
+  network_->parameters_changed();
+  return state;
+}
+
+Result<milliseconds> Replica::commit(const TrainState& state) {
+  const auto begin = Clock::now();
+  NPU_TRY_VOID(share_buffers());
+  shm::CheckpointCommit commit{};
+  commit.step = state.global_step;
+  if (rank() == 0) {
+    SnapshotStage& stage = stages_[commits_ % kStages];
+    commit = stage.fill(*network_, state_to_json(state, identity_of(job_)), state.global_step,
+                        static_cast<uint32_t>(job_.checkpoint.keep));
+  }
+  ++commits_;
+  commit.replica_digest = replica_digest(*network_);
+  pending_.push_back({device_->commit_checkpoint(commit)});
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+}
+
+Result<std::vector<CheckpointReport>> Replica::finished_commits(bool wait) {
+  std::vector<CheckpointReport> reports;
+  while (!pending_.empty()) {
+    auto& future = pending_.front().future;
+    if (!wait && future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) break;
+    auto report = future.get();
+    pending_.erase(pending_.begin());
+    if (!report) return tl::unexpected(report.error());
+    last_checkpoint_ = report->path;
+    reports.push_back(std::move(*report));
+  }
+  return reports;
+}
+
+}  // namespace npu::client

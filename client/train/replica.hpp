@@ -1,0 +1,77 @@
+// One rank's replica on its device: network, input slots and staging, all placed in the arena, and the collectives that
+// keep it equal to the others.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/api/device.hpp"
+#include "client/data/dataset.hpp"
+#include "client/data/loader.hpp"
+#include "client/train/snapshot.hpp"
+#include "client/train/trainer.hpp"
+#include "model/network.hpp"
+
+namespace npu::client {
+
+inline constexpr int kInputSlots = 3;  // one in use, one ready, one being filled
+inline constexpr int kStages = 2;      // one being written by the daemon, one free
+
+/// Invariants: (1) nothing is allocated in the arena after create(); (2) parameters, momentum and (after share_buffers)
+/// BN buffers are bit-equal on all ranks between steps. Thread: one.
+class Replica {
+ public:
+  /// Plans the network, attaches, places everything, initialises from the job's seed.
+  [[nodiscard]] static Result<std::unique_ptr<Replica>> create(const config::Job& job, const RankOptions& options,
+                                                               const data::DatasetPair& data);
+
+  /// Rank 0 loads what checkpoint.resume asks for; all ranks end with rank 0's state. `from` is set if resumed.
+  [[nodiscard]] Result<TrainState> start(std::optional<std::string>& from);
+
+  /// BN buffers of every rank become rank 0's, as DistributedDataParallel's broadcast_buffers has it.
+  [[nodiscard]] Result<void> share_buffers();
+
+  /// Waits for a free stage, stages (rank 0), hands over. Returns how long the rank was held up.
+  [[nodiscard]] Result<milliseconds> commit(const TrainState& state);
+  /// Reports of commits that became durable since the last call; `wait` for all of them.
+  [[nodiscard]] Result<std::vector<CheckpointReport>> finished_commits(bool wait);
+
+  [[nodiscard]] size_t pending_commits() const noexcept { return pending_.size(); }
+
+  [[nodiscard]] uint64_t digest() { return weights_digest(*network_, scratch_); }
+  [[nodiscard]] CollectiveOptions collective_options() const;
+  [[nodiscard]] model::Network& network() noexcept { return *network_; }
+  [[nodiscard]] Communicator& world() noexcept { return device_->world(); }
+  [[nodiscard]] Device& device() noexcept { return *device_; }
+  [[nodiscard]] std::span<const data::Slot> slots() const noexcept { return slots_; }
+  [[nodiscard]] const config::Job& job() const noexcept { return job_; }
+  [[nodiscard]] int rank() const noexcept { return options_.rank; }
+  [[nodiscard]] const std::string& last_checkpoint() const noexcept { return last_checkpoint_; }
+
+ private:
+  Replica(const config::Job& job, const RankOptions& options) : job_(job), options_(options) {}
+  [[nodiscard]] Result<void> place(const data::ImageShape& shape);
+  [[nodiscard]] Result<std::optional<TrainState>> load(std::optional<std::string>& from);
+  [[nodiscard]] Result<void> share(std::span<float> values);
+  [[nodiscard]] Result<void> share_counters(TrainState& state);
+
+  struct Pending {
+    std::future<Result<CheckpointReport>> future;
+  };
+
+  const config::Job& job_;
+  const RankOptions& options_;
+  std::unique_ptr<model::Network> network_;
+  std::unique_ptr<Device> device_;
+  std::vector<data::Slot> slots_;
+  std::vector<SnapshotStage> stages_;
+  std::span<float> scratch_;
+  std::span<int64_t> shared_;  // counters on their way between ranks
+  std::vector<Pending> pending_;
+  uint64_t commits_ = 0;
+  std::string last_checkpoint_;
+};
+
+}  // namespace npu::client

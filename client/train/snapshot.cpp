@@ -1,0 +1,231 @@
+#include "client/train/snapshot.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shm/format/digest.hpp"
+#include "shm/format/safetensors.hpp"
+
+namespace npu::client {
+namespace {
+
+using model::Network;
+using model::StateEntry;
+using model::StateKind;
+
+constexpr uint64_t kStateBytes = 64 * 1024;  // state.json takes under 2 KiB
+constexpr uint64_t kAlign = 64;
+
+uint64_t aligned(uint64_t bytes) noexcept { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+uint64_t entry_bytes(const StateEntry& e) noexcept {
+  return e.count * (e.kind == StateKind::kBatchesTracked ? sizeof(int64_t) : sizeof(float));
+}
+
+/// Plain bytes of entry i into `out`.
+void export_entry(const Network& network, size_t i, std::byte* out) {
+  const StateEntry& e = network.state()[i];
+  if (e.kind == StateKind::kBatchesTracked) {
+    const int64_t count = network.batches_tracked(i);
+    std::memcpy(out, &count, sizeof(count));
+  } else {
+    network.export_state(i, {reinterpret_cast<float*>(out), e.count});
+  }
+}
+
+void describe(shm::SnapshotTensor& row, const StateEntry& e, const std::string& name) {
+  shm::put_text(row.name, name);
+  row.rank = static_cast<uint32_t>(e.shape.size());
+  for (size_t d = 0; d < e.shape.size(); ++d) row.shape[d] = e.shape[d];
+  row.dtype = static_cast<uint8_t>(e.kind == StateKind::kBatchesTracked ? DType::kInt64 : DType::kFloat32);
+}
+
+void hash_identity(Xxh3& hash, const StateEntry& e) {
+  hash.update(std::as_bytes(std::span(e.name)));
+  hash.update(std::as_bytes(std::span(e.shape)));
+}
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+uint64_t largest_entry(const Network& network) {
+  uint64_t most = sizeof(int64_t) / sizeof(float);
+  for (const StateEntry& e : network.state()) most = std::max(most, e.count);
+  return most;
+}
+
+uint64_t weights_digest(const Network& network, std::span<float> scratch) {
+  Xxh3 hash(Xxh3::Width::k64);
+  auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
+  for (size_t i = 0; i < network.state().size(); ++i) {
+    const StateEntry& e = network.state()[i];
+    export_entry(network, i, bytes);
+    hash_identity(hash, e);
+    hash.update({bytes, entry_bytes(e)});
+  }
+  return hash.digest64();
+}
+
+uint64_t replica_digest(Network& network) {
+  Xxh3 hash(Xxh3::Width::k64);
+  hash.update(std::as_bytes(network.parameters_flat()));
+  hash.update(std::as_bytes(network.momentum_flat()));
+  hash.update(std::as_bytes(network.bn_buffers()));
+  return hash.digest64();
+}
+
+uint64_t SnapshotStage::bytes(const Network& network) {
+  uint64_t data = 0;
+  uint64_t rows = 0;
+  for (const StateEntry& e : network.state()) {
+    const uint64_t copies = e.kind == StateKind::kParameter ? 2 : 1;  // momentum beside the parameter
+    data += copies * aligned(entry_bytes(e));
+    rows += copies;
+  }
+  return data + aligned(rows * sizeof(shm::SnapshotTensor)) + kStateBytes + 4 * kAlign;
+}
+
+Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocator& arena) {
+  uint64_t data = 0;
+  uint64_t rows = 0;
+  for (const StateEntry& e : network.state()) {
+    const uint64_t copies = e.kind == StateKind::kParameter ? 2 : 1;
+    data += copies * aligned(entry_bytes(e));
+    rows += copies;
+  }
+  SnapshotStage stage;
+  NPU_TRY(stage.data_, arena.take<float>(data / sizeof(float)));
+  NPU_TRY(stage.table_, arena.take<shm::SnapshotTensor>(rows));
+  NPU_TRY(stage.state_, arena.take<char>(kStateBytes));
+  stage.data_offset_ = arena.offset_of(stage.data_.data());
+  stage.table_offset_ = arena.offset_of(stage.table_.data());
+  stage.state_offset_ = arena.offset_of(stage.state_.data());
+  return stage;
+}
+
+shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::string& state_json, int64_t step,
+                                          uint32_t keep) {
+  NPU_CHECK(state_json.size() <= state_.size());
+  auto* base = reinterpret_cast<std::byte*>(data_.data());
+  uint64_t at = 0;
+  size_t row = 0;
+  Xxh3 hash(Xxh3::Width::k64);
+  const auto add = [&](const StateEntry& e, const std::string& name, uint8_t file, uint64_t size) {
+    shm::SnapshotTensor& r = table_[row++];
+    r = {};
+    describe(r, e, name);
+    r.file = file;
+    r.offset = data_offset_ + at;
+    r.bytes = size;
+    r.digest = xxh3_64({base + at, size});
+    at += aligned(size);
+  };
+  for (size_t i = 0; i < network.state().size(); ++i) {
+    const StateEntry& e = network.state()[i];
+    export_entry(network, i, base + at);
+    hash_identity(hash, e);
+    hash.update({base + at, entry_bytes(e)});
+    add(e, e.name, 0, entry_bytes(e));
+    if (e.kind != StateKind::kParameter) continue;
+    network.export_momentum(i, {reinterpret_cast<float*>(base + at), e.count});
+    add(e, e.name, 1, entry_bytes(e));
+  }
+  std::memcpy(state_.data(), state_json.data(), state_json.size());
+  digest_ = hash.digest64();
+  shm::CheckpointCommit commit{};
+  commit.step = step;
+  commit.keep = keep;
+  commit.weights_digest = digest_;
+  commit.table_offset = table_offset_;
+  commit.table_count = static_cast<uint32_t>(row);
+  commit.state_offset = state_offset_;
+  commit.state_bytes = state_json.size();
+  return commit;
+}
+
+namespace {
+
+/// Reads one tensor after comparing its type and shape with the entry's.
+Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e, std::span<std::byte> out) {
+  const TensorEntry* tensor = file.find(e.name);
+  if (tensor == nullptr) {
+    return fail(Code::kDataLoss, "load {}: tensor '{}' is missing", file.name(), e.name);
+  }
+  const FileDType want = e.kind == StateKind::kBatchesTracked ? FileDType::kI64 : FileDType::kF32;
+  const TensorShape shape(e.shape.begin(), e.shape.end());
+  if (tensor->dtype != want || tensor->shape != shape) {
+    return fail(Code::kFailedPrecondition, "load {}: tensor '{}' is {} {}, the model's is {} {}", file.name(), e.name,
+                file_dtype_name(tensor->dtype), shape_text(tensor->shape), file_dtype_name(want), shape_text(shape));
+  }
+  return file.read_tensor(*tensor, out);
+}
+
+Result<void> restore_tensors(Network& network, const SafetensorsFile& weights, const SafetensorsFile& momentum,
+                             std::span<float> scratch) {
+  auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
+  for (size_t i = 0; i < network.state().size(); ++i) {
+    const StateEntry& e = network.state()[i];
+    NPU_TRY_VOID(read_entry(weights, e, {bytes, entry_bytes(e)}));
+    if (e.kind == StateKind::kBatchesTracked) {
+      int64_t count = 0;
+      std::memcpy(&count, bytes, sizeof(count));
+      network.set_batches_tracked(i, count);
+      continue;
+    }
+    network.import_state(i, scratch.first(e.count));
+    if (e.kind != StateKind::kParameter) continue;
+    NPU_TRY_VOID(read_entry(momentum, e, {bytes, entry_bytes(e)}));
+    network.import_momentum(i, scratch.first(e.count));
+  }
+  return {};
+}
+
+Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) return fail_errno("stat " + what);
+  if (static_cast<uint64_t>(st.st_size) > limit) {
+    return fail(Code::kDataLoss, "read {}: {} bytes, at most {} are accepted", what, st.st_size, limit);
+  }
+  std::string text(static_cast<size_t>(st.st_size), '\0');
+  NPU_TRY_VOID(pread_all(fd, std::as_writable_bytes(std::span(text)), 0, what));
+  return text;
+}
+
+}  // namespace
+
+Result<TrainState> restore(Network& network, CheckpointFiles files, const CheckpointIdentity& job,
+                           std::span<float> scratch) {
+  NPU_TRY(const std::string text, read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
+  NPU_TRY(const ParsedState parsed, state_from_json(text));
+  NPU_TRY_VOID(check_identity(parsed.identity, job, files.path));
+  NPU_TRY(const auto weights, SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
+  NPU_TRY(const auto momentum,
+          SafetensorsFile::open(std::move(files.optimizer), files.path + "/optimizer.safetensors"));
+  NPU_TRY_VOID(restore_tensors(network, weights, momentum, scratch));
+  return parsed.state;
+}
+
+Result<CheckpointFiles> open_checkpoint_dir(const std::string& path) {
+  CheckpointFiles files;
+  files.path = path;
+  const auto open = [&](const char* name, UniqueFd& fd) -> Result<void> {
+    const std::string full = path + "/" + name;
+    fd.reset(::open(full.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) return fail_errno("resume from '" + full + "'");
+    return {};
+  };
+  NPU_TRY_VOID(open("model.safetensors", files.model));
+  NPU_TRY_VOID(open("optimizer.safetensors", files.optimizer));
+  NPU_TRY_VOID(open("state.json", files.state));
+  return files;
+}
+
+}  // namespace npu::client

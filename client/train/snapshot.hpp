@@ -1,0 +1,56 @@
+// A network's state as files see it: plain layout, torchvision's names. Staged in the arena for the daemon to write,
+// and read back from a checkpoint's descriptors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "client/api/admin.hpp"
+#include "client/train/arena.hpp"
+#include "client/train/train_state.hpp"
+#include "model/network.hpp"
+#include "shm/messages.hpp"
+
+namespace npu::client {
+
+/// XXH3-64 over name, shape and plain fp32 bytes of every parameter and buffer in state_dict order (counters as
+/// int64): equal bits give equal digests, whatever layout the processor computes in. `scratch` holds the largest entry.
+[[nodiscard]] uint64_t weights_digest(const model::Network& network, std::span<float> scratch);
+
+/// Same purpose in the compute layout: cheap, comparable between the ranks of one run only.
+[[nodiscard]] uint64_t replica_digest(model::Network& network);
+
+/// One staging area of rank 0. Thread: one; reused only after the commit that used it is over.
+class SnapshotStage {
+ public:
+  /// Arena bytes that place() takes.
+  [[nodiscard]] static uint64_t bytes(const model::Network& network);
+  [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network, ArenaAllocator& arena);
+
+  /// Copies the state and describes it; the message is ready to be sent.
+  [[nodiscard]] shm::CheckpointCommit fill(const model::Network& network, const std::string& state_json,
+                                           int64_t step, uint32_t keep);
+  /// Digest of the last fill.
+  [[nodiscard]] uint64_t digest() const noexcept { return digest_; }
+
+ private:
+  std::span<float> data_;
+  std::span<shm::SnapshotTensor> table_;
+  std::span<char> state_;
+  uint64_t data_offset_ = 0, table_offset_ = 0, state_offset_ = 0;
+  uint64_t digest_ = 0;
+};
+
+/// Loads parameters, buffers and momentum. Errors: failed_precondition naming the tensor and both shapes;
+/// data_loss for missing or unexpected tensors.
+[[nodiscard]] Result<TrainState> restore(model::Network& network, CheckpointFiles files,
+                                         const CheckpointIdentity& job, std::span<float> scratch);
+
+/// A checkpoint directory named by the user, opened with the user's own rights.
+[[nodiscard]] Result<CheckpointFiles> open_checkpoint_dir(const std::string& path);
+
+/// Elements of the largest state entry.
+[[nodiscard]] uint64_t largest_entry(const model::Network& network);
+
+}  // namespace npu::client

@@ -1,0 +1,57 @@
+// Where a run is between two steps: everything beside the tensors that a resumed run needs to go on with the same bits.
+// Kept in a checkpoint as state.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "config/job.hpp"
+#include "shm/base/error.hpp"
+
+namespace npu::client {
+
+/// Sums over the samples of the epoch so far, over all ranks.
+struct EpochSums {
+  double loss = 0;
+  double top1 = 0, top5 = 0;
+  int64_t samples = 0;
+};
+
+struct TrainState {
+  int next_epoch = 0;         // epoch that the next step belongs to
+  int64_t step_in_epoch = 0;  // steps of it that are done
+  int64_t global_step = 0;
+  EpochSums sums;
+  double best_acc1 = 0;
+  int best_epoch = -1;
+  double last_acc1 = 0;
+  int64_t skipped_steps = 0;
+};
+
+/// What must agree between a checkpoint and the job that resumes it, and who wrote it.
+struct CheckpointIdentity {
+  std::string arch;
+  int num_classes = 0;
+  int world = 0;
+  int global_batch = 0;
+  uint64_t seed = 0;
+};
+
+[[nodiscard]] CheckpointIdentity identity_of(const config::Job& job);
+
+/// state.json: one object, deterministic text.
+[[nodiscard]] std::string state_to_json(const TrainState& state, const CheckpointIdentity& identity);
+
+struct ParsedState {
+  TrainState state;
+  CheckpointIdentity identity;
+};
+/// Errors: data_loss naming what is missing or of the wrong type.
+[[nodiscard]] Result<ParsedState> state_from_json(std::string_view text);
+
+/// Errors: failed_precondition naming the field, the file's value and the job's.
+[[nodiscard]] Result<void> check_identity(const CheckpointIdentity& file, const CheckpointIdentity& job,
+                                          const std::string& path);
+
+}  // namespace npu::client

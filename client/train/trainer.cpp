@@ -1,0 +1,232 @@
+#include "client/train/trainer.hpp"
+
+#include <array>
+
+#include "client/data/sampler.hpp"
+#include "client/train/epoch.hpp"
+#include "client/train/replica.hpp"
+#include "config/load.hpp"
+#include "model/schedule.hpp"
+#include "shm/format/digest.hpp"
+
+namespace npu::client {
+namespace {
+
+using config::Job;
+
+model::Schedule schedule_of(const Job& job) {
+  model::Schedule s;
+  switch (job.schedule.kind) {
+    case config::ScheduleKind::kStep: s.form = model::ScheduleForm::kStep; break;
+    case config::ScheduleKind::kMultistep: s.form = model::ScheduleForm::kMultistep; break;
+    case config::ScheduleKind::kCosine: s.form = model::ScheduleForm::kCosine; break;
+    case config::ScheduleKind::kConstant: s.form = model::ScheduleForm::kConstant; break;
+  }
+  s.base_lr = job.optimizer.lr;
+  s.epochs = job.train.epochs;
+  s.warmup_epochs = job.schedule.warmup_epochs;
+  s.step_size = job.schedule.step_size;
+  s.gamma = job.schedule.gamma;
+  s.milestones = job.schedule.milestones;
+  return s;
+}
+
+const char* schedule_name(config::ScheduleKind kind) {
+  switch (kind) {
+    case config::ScheduleKind::kStep: return "step";
+    case config::ScheduleKind::kMultistep: return "multistep";
+    case config::ScheduleKind::kCosine: return "cosine";
+    case config::ScheduleKind::kConstant: return "constant";
+  }
+  return "unknown";
+}
+
+const char* algorithm_name(config::Algorithm algorithm) {
+  switch (algorithm) {
+    case config::Algorithm::kAuto: return "auto";
+    case config::Algorithm::kRing: return "ring";
+    case config::Algorithm::kDirect: return "direct";
+  }
+  return "unknown";
+}
+
+Result<void> refuse_unsupported(const Job& job) {
+  const auto missing = config::unsupported(job);
+  if (missing.empty()) return {};
+  std::string text;
+  for (const std::string& m : missing) text += (text.empty() ? "" : ", ") + m;
+  return fail_exit(Code::kUnimplemented, Exit::kBadConfig, "run job '{}': not supported by this version: {}", job.name,
+                   text);
+}
+
+/// The whole job of one rank, once everything is in place.
+class Trainer {
+ public:
+  Trainer(Replica& replica, const data::DatasetPair& data, EventSink& events)
+      : replica_(replica),
+        job_(replica.job()),
+        data_(data),
+        events_(events),
+        schedule_(schedule_of(job_)),
+        augmenter_(data.train.shape(), data.normalization, job_.data.augment, job_.seed),
+        plain_(data.val.shape(), data.normalization, config::Augment::kNone, job_.seed) {}
+
+  [[nodiscard]] Result<void> run(const RankOptions& options) {
+    NPU_TRY_VOID(model::check_schedule(schedule_));
+    NPU_TRY(steps_per_epoch_, data::train_steps(data_.train.size(), job_.world(), job_.rank_batch()));
+    std::optional<std::string> from;
+    NPU_TRY(state_, replica_.start(from));
+    emit_start(options, from);
+    begin_ = Clock::now();
+    bool stopped = false;
+    while (!stopped && state_.next_epoch < job_.train.epochs) {
+      NPU_TRY(stopped, one_epoch());
+    }
+    return finish();
+  }
+
+ private:
+  /// True if train.stop_after_steps ended it.
+  [[nodiscard]] Result<bool> one_epoch() {
+    const int epoch = state_.next_epoch;
+    EpochOptions o;
+    o.epoch = epoch;
+    o.steps_per_epoch = steps_per_epoch_;
+    o.lr = model::learning_rate(schedule_, epoch);
+    o.checkpoint_every_steps = job_.checkpoint.every_steps;
+    o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
+    if (state_.global_step >= o.stop_at_step) return true;
+    NPU_TRY(const EpochResult trained,
+            train_epoch(replica_, data_.train, augmenter_, o, state_, events_,
+                        [this](const TrainState& s) { return save(s); }));
+    images_ += trained.images;
+    train_seconds_ += trained.seconds;
+    if (state_.step_in_epoch < steps_per_epoch_) {
+      NPU_TRY_VOID(save(state_));
+      return true;
+    }
+    NPU_TRY(const ValResult val, validate(replica_, data_.val, plain_, epoch, events_));
+    const EpochSums sums = state_.sums;
+    // Strictly better, and NaN never is.
+    const bool best = val.acc1 > state_.best_acc1;
+    if (best) {
+      state_.best_acc1 = val.acc1;
+      state_.best_epoch = epoch;
+    }
+    state_.last_acc1 = val.acc1;
+    state_.sums = {};
+    state_.step_in_epoch = 0;
+    state_.next_epoch = epoch + 1;
+    emit_epoch(epoch, sums, trained, val, best);
+    const bool last = state_.next_epoch == job_.train.epochs;
+    const int every = job_.checkpoint.every_epochs;
+    if (last || trained.stopped || (every > 0 && state_.next_epoch % every == 0)) NPU_TRY_VOID(save(state_));
+    return trained.stopped;
+  }
+
+  [[nodiscard]] Result<void> save(const TrainState& state) {
+    if (job_.checkpoint.every_epochs == 0 && job_.checkpoint.every_steps == 0) return {};
+    NPU_TRY_VOID(emit_commits(replica_.pending_commits() >= kStages));
+    NPU_TRY(const milliseconds stall, replica_.commit(state));
+    stall_ms_ = static_cast<double>(stall.count());
+    return {};
+  }
+
+  [[nodiscard]] Result<void> emit_commits(bool wait) {
+    NPU_TRY(const auto reports, replica_.finished_commits(wait));
+    for (const CheckpointReport& r : reports) {
+      if (replica_.rank() == 0) events_.on_event(CheckpointEvent{r.step, r.path, r.bytes, stall_ms_, r.durable_ms});
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> finish() {
+    NPU_TRY_VOID(emit_commits(true));
+    NPU_TRY_VOID(replica_.share_buffers());
+    DoneEvent e;
+    e.epochs = state_.next_epoch;
+    e.steps = state_.global_step;
+    e.skipped_steps = state_.skipped_steps;
+    e.best_acc1 = state_.best_acc1;
+    e.best_epoch = state_.best_epoch;
+    e.acc1 = state_.last_acc1;
+    e.img_s = train_seconds_ > 0 ? static_cast<double>(images_) / train_seconds_ : 0;
+    e.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    e.checkpoint = replica_.last_checkpoint();
+    if (replica_.rank() == 0) e.weights_digest = to_hex(replica_.digest());
+    // Nobody leaves before all are done: a rank that left early would look like a failure to the others.
+    NPU_TRY(Work work, replica_.world().barrier(replica_.collective_options()));
+    NPU_TRY_VOID(work.wait());
+    NPU_TRY_VOID(replica_.device().detach());
+    if (replica_.rank() == 0) events_.on_event(e);
+    return {};
+  }
+
+  void emit_start(const RankOptions& options, const std::optional<std::string>& from) {
+    if (replica_.rank() != 0) return;
+    StartEvent e;
+    e.run = job_.name;
+    e.arch = job_.model.arch;
+    e.parameters = replica_.network().parameter_count();
+    e.precision = "fp32";
+    e.algorithm = algorithm_name(job_.collectives.algorithm);
+    e.daemon = options.socket;
+    e.data = data_.description;
+    e.world = job_.world();
+    e.devices = job_.devices;
+    e.global_batch = job_.train.batch_size;
+    e.rank_batch = job_.rank_batch();
+    e.steps_per_epoch = steps_per_epoch_;
+    e.epochs = job_.train.epochs;
+    e.lr = job_.optimizer.lr;
+    e.schedule = schedule_name(job_.schedule.kind);
+    e.seed = job_.seed;
+    if (from) {
+      e.resumed_from = *from;
+      e.resumed_step = state_.global_step + 1;
+    }
+    events_.on_event(e);
+  }
+
+  void emit_epoch(int epoch, const EpochSums& sums, const EpochResult& trained, const ValResult& val, bool best) {
+    if (replica_.rank() != 0) return;
+    const auto samples = static_cast<double>(sums.samples);
+    EpochEvent e;
+    e.epoch = epoch;
+    e.train_loss = sums.loss / samples;
+    e.train_acc1 = 100 * sums.top1 / samples;
+    e.val_loss = val.loss;
+    e.val_acc1 = val.acc1;
+    e.val_acc5 = val.acc5;
+    e.val_samples = val.samples;
+    e.img_s = trained.seconds > 0 ? static_cast<double>(trained.images) / trained.seconds : 0;
+    e.seconds = trained.seconds;
+    e.best = best;
+    events_.on_event(e);
+  }
+
+  Replica& replica_;
+  const Job& job_;
+  const data::DatasetPair& data_;
+  EventSink& events_;
+  model::Schedule schedule_;
+  data::Augmenter augmenter_, plain_;
+  TrainState state_;
+  int64_t steps_per_epoch_ = 0;
+  int64_t images_ = 0;
+  double train_seconds_ = 0;
+  double stall_ms_ = 0;
+  Clock::time_point begin_;
+};
+
+}  // namespace
+
+Result<void> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
+  NPU_TRY_VOID(refuse_unsupported(job));
+  NPU_TRY(const data::DatasetPair data, data::open_dataset(job.data, job.model.num_classes, job.seed));
+  NPU_TRY(const auto replica, Replica::create(job, options, data));
+  Trainer trainer(*replica, data, events);
+  return trainer.run(options);
+}
+
+}  // namespace npu::client
