@@ -11,7 +11,6 @@
 
 #include "client/api/admin.hpp"
 #include "client/cli/command.hpp"
-#include "client/cli/last_words.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_format.hpp"

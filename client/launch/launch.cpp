@@ -46,8 +46,10 @@ Result<DaemonAccess> open_daemon(const DaemonChoice& choice, StopSignals* signal
   if (choice.mode != DaemonMode::kPrivate) {
     auto found = find_daemon(choice.socket);
     if (found) return DaemonAccess{.socket = *found};
-    // A socket that was asked for by name is not replaced by something else.
-    if (choice.mode == DaemonMode::kRequire || !choice.socket.empty()) {
+    // A socket that was asked for by name is not replaced by something else, nor is a daemon that
+    // answers but refuses (another version, no permission): the user must know.
+    if (choice.mode == DaemonMode::kRequire || !choice.socket.empty() ||
+        found.error().code != Code::kUnavailable) {
       return tl::make_unexpected(std::move(found.error()));
     }
   }
