@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <charconv>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 
 #include "client/api/admin.hpp"
 #include "client/cli/command.hpp"
+#include "client/cli/last_words.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_format.hpp"
@@ -105,24 +104,21 @@ void restart_with_passive_wait(char** argv) {
   // Not fatal: the pool spins, which is slow on a small host and right everywhere.
 }
 
-using FailureHandler = std::function<void(const Error&)>;
-
-Result<void> train(const Options& options, int threads, std::atomic<int>& rank,
-                   client::EventSink& events, const FailureHandler& on_failure) {
+Result<void> train(const Options& options, int threads, LastWords& words) {
   NPU_TRY(const config::Job job, config::load_job(options.job_file, options.overrides));
   NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
-  NPU_TRY(const int own_rank, rank_of(job));
-  rank = own_rank;
+  NPU_TRY(const int rank, rank_of(job));
+  words.set_rank(rank);
   // A socket that was named is the only one tried: another daemon does not know this run.
   const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;
   NPU_TRY(const std::string socket, client::find_daemon(named));
   return client::run_rank(job,
                           {.socket = socket,
                            .run_key = env_text("NPU_RUN_KEY"),
-                           .rank = own_rank,
+                           .rank = rank,
                            .threads = threads,
-                           .on_failure = on_failure},
-                          events);
+                           .on_failure = words.failure_handler()},
+                          words);
 }
 
 std::unique_ptr<client::EventSink> make_sink(int event_fd) {
@@ -138,51 +134,16 @@ std::unique_ptr<client::EventSink> make_sink(int event_fd) {
   return std::make_unique<client::TextRenderer>(text);
 }
 
-// Says once why this rank ends: by an event to the launcher, or by a sentence when there is none.
-// The launcher shows the event in its report; a sentence as well would say it once a rank.
-class LastWords {
- public:
-  explicit LastWords(int event_fd) : event_fd_(event_fd) {}
-
-  std::atomic<int> rank = -1;
-
-  /// Returns the exit code. The second caller, if both threads learn it, waits for the first to end
-  /// the program. Thread: any.
-  int say(const Error& error) {
-    if (said_.exchange(true)) {
-      for (;;) ::pause();
-    }
-    if (event_fd_ < 0) return report_error("train", error);
-    client::ErrorEvent event;
-    event.code = code_name(error.code);
-    event.exit_code = static_cast<int>(error.exit);
-    event.rank = rank;
-    event.pid = ::getpid();
-    event.message = error.message;
-    // A sink of its own: a line this short is one write, which a pipe never mixes with another's.
-    client::JsonSink(event_fd_).on_event(event);
-    return event.exit_code;
-  }
-
- private:
-  int event_fd_;
-  std::atomic<bool> said_ = false;
-};
-
 int run(const Options& options, char** argv) {
   const auto threads = env_number("OMP_NUM_THREADS", 1, 1024, 1);
   if (!threads) return report_error("train", threads.error());
   if (*threads > 1 && std::getenv("OMP_WAIT_POLICY") == nullptr) restart_with_passive_wait(argv);
   const auto fd = event_fd();
   if (!fd) return report_error("train", fd.error());
-  auto events = make_sink(*fd);
-  LastWords last_words(*fd);
-  // The thread that hears of a peer's death ends the program: the other may be deep in a step.
-  const auto on_failure = [&last_words](const Error& error) { ::_exit(last_words.say(error)); };
-  const auto done = train(options, *threads, last_words.rank, *events, on_failure);
-  if (done) return 0;
-  events.reset();  // a live line is gone before the sentence is printed
-  return last_words.say(done.error());
+  // The launcher shows the event in its report; saying it here as well would say it once a rank.
+  LastWords words(make_sink(*fd), *fd < 0);
+  const auto done = train(options, *threads, words);
+  return done ? 0 : words.say(done.error());
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ struct SupervisorOptions {
   std::string program = "npu launch";  // begins every remark
   milliseconds stop_grace{5000};       // TERM to KILL after a signal to the launcher
   milliseconds failure_grace{2000};    // TERM to KILL after a rank failed
-  milliseconds settle{100};            // what the others get to say why they fail, too
+  // What the others get to say why they fail, too; a rank speaks 150 ms after it learned of it at
+  // the latest.
+  milliseconds settle{250};
   milliseconds settle_consequence{
       500};                 // how long to look for a cause when only consequences are in
   Child* daemon = nullptr;  // a private daemon whose death ends the job; not owned
