@@ -97,9 +97,12 @@ std::string format_done(const DoneEvent& e) {
   std::string text =
       fmt::format("done: {} epochs, {} steps ({} skipped) in {:.1f} s, {:.0f} images/s\n", e.epochs,
                   e.steps, e.skipped_steps, e.seconds, e.img_s);
-  text += fmt::format("accuracy    {:.3f} %", e.acc1);
-  if (e.best_epoch >= 0)
-    text += fmt::format(" (best {:.3f} % in epoch {})", e.best_acc1, e.best_epoch);
+  if (e.best_epoch >= 0) {
+    text += fmt::format("accuracy    {:.3f} % (best {:.3f} % in epoch {})", e.acc1, e.best_acc1,
+                        e.best_epoch);
+  } else {
+    text += "accuracy    not measured, no epoch was completed";
+  }
   text += fmt::format("\ncheckpoint  {}", e.checkpoint.empty() ? "none" : e.checkpoint);
   return text + fmt::format("\nweights     {}", e.weights_digest);
 }

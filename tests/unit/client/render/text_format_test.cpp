@@ -102,6 +102,10 @@ TEST(TextFormat, DoneNamesAccuracySpeedSkipsCheckpointAndDigest) {
   }
 }
 
+TEST(TextFormat, DoneWithoutAnEpochClaimsNoAccuracy) {
+  EXPECT_THAT(format_done({.steps = 60}), HasSubstr("accuracy    not measured"));
+}
+
 TEST(TextFormat, IdsAreFoldedIntoRanges) {
   EXPECT_EQ(format_ids({0, 1, 2, 3, 5, 7}), "0-3,5,7");
   EXPECT_EQ(format_ids({}), "");
