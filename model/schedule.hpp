@@ -25,7 +25,7 @@ struct Schedule {
   double warmup_factor = 0.01;
   int step_size = 30;               // step
   double gamma = 0.1;               // step, multistep
-  std::vector<int> milestones;      // multistep: epochs, ascending
+  std::vector<int> milestones = {}; // multistep: epochs, ascending
   double min_lr = 0;                // cosine
 };
 

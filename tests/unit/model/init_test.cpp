@@ -1,0 +1,64 @@
+#include "model/init.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace npu::model {
+namespace {
+
+Parameter conv_512() {
+  return {.name = "layer4.1.conv2.weight",
+          .shape = {512, 512, 3, 3},
+          .role = Role::kConvWeight,
+          .count = 512 * 512 * 9,
+          .physical = 512 * 512 * 9,
+          .layout = "",
+          .offset = 0};
+}
+
+TEST(DrawParameter, ConvolutionIsKaimingNormalByFanOut) {
+  std::vector<float> values(512 * 512 * 9);
+  draw_parameter(conv_512(), 5, 0, 512, values);
+  double sum = 0;
+  double square = 0;
+  double fourth = 0;
+  for (const float value : values) {
+    const auto v = static_cast<double>(value);
+    sum += v;
+    square += v * v;
+    fourth += v * v * v * v;
+  }
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(std::sqrt(square / n), std::sqrt(2.0 / (9 * 512)), 3e-5);
+  EXPECT_NEAR(sum / n, 0, 5e-5);
+  EXPECT_NEAR(fourth * n / (square * square), 3, 0.02);  // the kurtosis of a normal distribution
+}
+
+TEST(DrawParameter, FcIsUniformWithinItsBound) {
+  Parameter fc = conv_512();
+  fc.role = Role::kFcWeight;
+  std::vector<float> values(10000);
+  draw_parameter(fc, 0, 1, 64, values);
+  double square = 0;
+  for (const float value : values) {
+    EXPECT_LE(std::abs(value), 0.125F);
+    square += static_cast<double>(value) * static_cast<double>(value);
+  }
+  EXPECT_NEAR(std::sqrt(square / 10000), 0.125 / std::sqrt(3.0), 2e-3);
+}
+
+TEST(DrawParameter, KeyedBySeedAndIndexOnly) {
+  std::vector<float> a(100), b(100), other_seed(100), other_index(100);
+  draw_parameter(conv_512(), 5, 7, 512, a);
+  draw_parameter(conv_512(), 5, 7, 512, b);
+  draw_parameter(conv_512(), 5, 8, 512, other_seed);
+  draw_parameter(conv_512(), 6, 7, 512, other_index);
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, other_seed);
+  EXPECT_NE(a, other_index);
+}
+
+}  // namespace
+}  // namespace npu::model

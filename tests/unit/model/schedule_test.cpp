@@ -1,0 +1,77 @@
+#include "model/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+namespace npu::model {
+namespace {
+
+TEST(Schedule, StepGolden) {
+  const Schedule s{.form = ScheduleForm::kStep};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 29), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 30), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 59.99), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 60), 0.001);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 89), 0.001);
+}
+
+TEST(Schedule, MultistepCountsMilestonesPassed) {
+  const Schedule s{.form = ScheduleForm::kMultistep, .milestones = {2, 4}};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 4), 0.001);
+}
+
+TEST(Schedule, ConstantStaysConstant) {
+  const Schedule s{.form = ScheduleForm::kConstant};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1000), 0.1);
+}
+
+TEST(Schedule, CosineWithLinearWarmupGolden) {
+  const Schedule s{
+      .form = ScheduleForm::kCosine, .base_lr = 0.5, .epochs = 600, .warmup_epochs = 5};
+  EXPECT_NEAR(learning_rate(s, 0), 0.005, 1e-15);
+  EXPECT_NEAR(learning_rate(s, 1), 0.104, 1e-15);
+  EXPECT_NEAR(learning_rate(s, 4), 0.401, 1e-15);
+  EXPECT_NEAR(learning_rate(s, 5), 0.5, 1e-15);
+  EXPECT_NEAR(learning_rate(s, 6), 0.4999965152243937, 1e-13);
+  EXPECT_NEAR(learning_rate(s, 300), 0.25329989645268974, 1e-13);
+  EXPECT_NEAR(learning_rate(s, 599), 3.484775606299451e-6, 1e-13);
+}
+
+TEST(Schedule, CosineWithNextEpochWarmupGolden) {
+  const Schedule s{.form = ScheduleForm::kCosine,
+                   .base_lr = 2.048,
+                   .epochs = 90,
+                   .warmup_epochs = 8,
+                   .warmup = WarmupForm::kNextEpoch};
+  EXPECT_NEAR(learning_rate(s, 0), 0.256, 1e-12);
+  EXPECT_NEAR(learning_rate(s, 7), 2.048, 1e-12);
+  EXPECT_NEAR(learning_rate(s, 8), 2.048, 1e-12);
+  EXPECT_NEAR(learning_rate(s, 9), 2.0472485694, 1e-10);
+  EXPECT_NEAR(learning_rate(s, 50), 0.9847780007, 1e-10);
+  EXPECT_NEAR(learning_rate(s, 89), 0.0007514306, 1e-10);
+}
+
+TEST(TfSchedule, GoldenOfBatch256) {
+  const TfSchedule s{.base_lr = 0.1, .steps_per_epoch = 5004};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 12510), 0.05);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 25020), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 150120), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 150121), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 300241), 0.001);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 400321), 0.0001);
+}
+
+TEST(CheckSchedule, BadFieldsAreNamed) {
+  EXPECT_TRUE(check_schedule({}));
+  EXPECT_FALSE(check_schedule({.base_lr = -0.1}));
+  EXPECT_FALSE(check_schedule({.epochs = 3, .warmup_epochs = 4}));
+  EXPECT_FALSE(check_schedule({.form = ScheduleForm::kStep, .step_size = 0}));
+  EXPECT_FALSE(check_schedule({.form = ScheduleForm::kMultistep, .milestones = {4, 2}}));
+}
+
+}  // namespace
+}  // namespace npu::model
