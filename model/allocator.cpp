@@ -8,12 +8,18 @@ namespace npu::model {
 
 std::string_view purpose_name(Purpose purpose) noexcept {
   switch (purpose) {
-    case Purpose::kParameters: return "parameters";
-    case Purpose::kGradients: return "gradients";
-    case Purpose::kMomentum: return "momentum";
-    case Purpose::kBnBuffers: return "bn_buffers";
-    case Purpose::kActivations: return "activations";
-    case Purpose::kWorkspace: return "workspace";
+    case Purpose::kParameters:
+      return "parameters";
+    case Purpose::kGradients:
+      return "gradients";
+    case Purpose::kMomentum:
+      return "momentum";
+    case Purpose::kBnBuffers:
+      return "bn_buffers";
+    case Purpose::kActivations:
+      return "activations";
+    case Purpose::kWorkspace:
+      return "workspace";
   }
   return "unknown";
 }
@@ -22,13 +28,14 @@ void HeapAllocator::Free::operator()(std::byte* block) const noexcept { std::fre
 
 Result<std::byte*> HeapAllocator::allocate(uint64_t bytes, uint64_t alignment, Purpose purpose) {
   const uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  auto* block = static_cast<std::byte*>(
-      std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded));
+  auto* block =
+      static_cast<std::byte*>(std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded));
   if (block == nullptr) {
-    return fail(Code::kResourceExhausted,
-                "allocate {} bytes for {} on the heap: {} bytes are in use and no more are to be had; "
-                "reduce the batch size",
-                bytes, purpose_name(purpose), allocated_bytes_);
+    return fail(
+        Code::kResourceExhausted,
+        "allocate {} bytes for {} on the heap: {} bytes are in use and no more are to be had; "
+        "reduce the batch size",
+        bytes, purpose_name(purpose), allocated_bytes_);
   }
   std::memset(block, 0, rounded);
   blocks_.emplace_back(block);

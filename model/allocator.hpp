@@ -1,5 +1,6 @@
-// Where tensors live: model/ asks this interface for memory, so the same code trains in a device arena
-// or on the heap. Memory is taken once, when a network is bound, and never given back piecewise.
+// Where tensors live: model/ asks this interface for memory, so the same code trains in a device
+// arena or on the heap. Memory is taken once, when a network is bound, and never given back
+// piecewise.
 #pragma once
 
 #include <cstddef>

@@ -24,9 +24,9 @@ struct Arch {
   std::string name;
   Stem stem = Stem::kImagenet;
   Shortcut shortcut = Shortcut::kProjection;
-  bool bottleneck = false;       // 1x1, 3x3 (carries the stride), 1x1 times four; else 3x3, 3x3
-  std::vector<int> blocks;       // blocks a stage
-  int first_width = 64;          // doubles each stage
+  bool bottleneck = false;  // 1x1, 3x3 (carries the stride), 1x1 times four; else 3x3, 3x3
+  std::vector<int> blocks;  // blocks a stage
+  int first_width = 64;     // doubles each stage
 
   [[nodiscard]] int expansion() const noexcept { return bottleneck ? 4 : 1; }
 };
@@ -35,7 +35,8 @@ struct Arch {
 [[nodiscard]] std::vector<std::string> known_archs();
 
 /// Errors: not_found listing the known names.
-/// Source: resnet18..152 as torchvision (v1.5: stride on the 3x3); resnet8..110 as He et al. 2015, 4.2, option A.
+/// Source: resnet18..152 as torchvision (v1.5: stride on the 3x3); resnet8..110 as He et al.
+/// 2015, 4.2, option A.
 [[nodiscard]] Result<Arch> find_arch(std::string_view name);
 
 }  // namespace npu::model

@@ -1,5 +1,6 @@
-// Backward. Mirrors forward.cpp: batch-norm sums are taken from a chunk of gradient right after the convolution
-// that made it, gradients of convolution outputs and recomputed inputs exist for one chunk only.
+// Backward. Mirrors forward.cpp: batch-norm sums are taken from a chunk of gradient right after the
+// convolution that made it, gradients of convolution outputs and recomputed inputs exist for one
+// chunk only.
 #include "model/network_impl.hpp"
 
 namespace npu::model {
@@ -60,7 +61,8 @@ void Network::Impl::backward_inner(Block& block, size_t u, const float* gradient
   completed_bn(previous);
 }
 
-/// dx_chunk + add through the ReLU at the block's input, with the sums of the batch norms that feed it.
+/// dx_chunk + add through the ReLU at the block's input, with the sums of the batch norms that feed
+/// it.
 void Network::Impl::join_chunk(size_t b, int first, int count, const float* add, float* out) {
   const size_t image = graph.blocks[b].in_image();
   const size_t at = static_cast<size_t>(first) * image;
@@ -144,7 +146,8 @@ void Network::Impl::backward_stem(const float* gradient) {
                                work.scratch);
   };
   if (graph.pooled) {
-    // The gradient in front of the pooling is four times larger than behind it: made twice, never stored.
+    // The gradient in front of the pooling is four times larger than behind it: made twice, never
+    // stored.
     for (size_t i = 0; i < static_cast<size_t>(config.batch); ++i) {
       unpool(i, train.dy_chunk);
       passes.reduce_masked(train.dy_chunk, stem.y + i * image, image, stem.bn);
@@ -169,8 +172,7 @@ void Network::Impl::backward_stem(const float* gradient) {
 
 /// Loss, fully connected layer and average pooling, up to the masked gradient of the last block.
 void Network::Impl::backward_head(float gradient_scale) {
-  const size_t logits =
-      static_cast<size_t>(config.batch) * static_cast<size_t>(config.num_classes);
+  const size_t logits = static_cast<size_t>(config.batch) * static_cast<size_t>(config.num_classes);
   if (gradient_scale != 1.0F) {
     for (size_t i = 0; i < logits; ++i) {
       train.logit_gradient[i] *= gradient_scale;

@@ -48,8 +48,8 @@ void BatchNorm::finish_forward(uint64_t count) {
 
 void BatchNorm::use_running() {
   for (size_t i = 0; i < channels; ++i) {
-    const double factor = static_cast<double>(weight[i]) /
-                          std::sqrt(static_cast<double>(running_var[i]) + kBnEps);
+    const double factor =
+        static_cast<double>(weight[i]) / std::sqrt(static_cast<double>(running_var[i]) + kBnEps);
     scale[i] = static_cast<float>(factor);
     shift[i] = static_cast<float>(static_cast<double>(bias[i]) -
                                   static_cast<double>(running_mean[i]) * factor);

@@ -1,4 +1,5 @@
-// Batch norm as data: per-channel vectors that the fused passes read, and the few lines that make them.
+// Batch norm as data: per-channel vectors that the fused passes read, and the few lines that make
+// them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ inline constexpr double kBnMomentum = 0.1;  // weight of the new value
 }
 
 /// One layer. The memory belongs to the network; vectors of `width` repeat the channels.
-/// Source: matches torch.nn.BatchNorm2d: biased variance, eps inside the root, running variance n/(n-1).
+/// Source: matches torch.nn.BatchNorm2d: biased variance, eps inside the root, running variance
+/// n/(n-1).
 struct BatchNorm {
   size_t channels = 0;
   size_t width = 0;
@@ -40,8 +42,8 @@ struct BatchNorm {
   static constexpr size_t kWideVectors = 6;
   static constexpr size_t kDoubleVectors = 3;
 
-  /// Starts the sums of a forward pass; `row` is one pixel of the input, taken as the pivot: sums of x - pivot
-  /// do not cancel when the mean is far from zero.
+  /// Starts the sums of a forward pass; `row` is one pixel of the input, taken as the pivot: sums
+  /// of x - pivot do not cancel when the mean is far from zero.
   void begin_forward(const float* row);
   /// Batch statistics of `count` rows into mean, scale and shift; updates the running statistics.
   void finish_forward(uint64_t count);

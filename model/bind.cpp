@@ -1,4 +1,5 @@
-// Memory of a network: the same carving counts bytes at plan time and hands out pointers at bind time.
+// Memory of a network: the same carving counts bytes at plan time and hands out pointers at bind
+// time.
 #include <algorithm>
 
 #include "model/network_impl.hpp"
@@ -7,8 +8,8 @@ namespace npu::model {
 namespace {
 
 struct TrainSizes {
-  size_t block_out = 0;      // floats of the largest block output, one image
-  size_t inner = 0;          // of the largest gradient inside a block, one image
+  size_t block_out = 0;  // floats of the largest block output, one image
+  size_t inner = 0;      // of the largest gradient inside a block, one image
   size_t input_chunk = 0;
   size_t dy_chunk = 0;
   size_t dx_chunk = 0;
@@ -140,8 +141,8 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
     float* vectors = carver.take<float>(BatchNorm::kWideVectors * unit.bn.width);
     double* sums = carver.take<double>(BatchNorm::kDoubleVectors * unit.bn.channels);
     if (base == nullptr) return;
-    for (float** slot : {&unit.bn.mean, &unit.bn.scale, &unit.bn.shift, &unit.bn.a, &unit.bn.b,
-                         &unit.bn.c}) {
+    for (float** slot :
+         {&unit.bn.mean, &unit.bn.scale, &unit.bn.shift, &unit.bn.a, &unit.bn.b, &unit.bn.c}) {
       *slot = vectors;
       vectors += unit.bn.width;
     }

@@ -1,5 +1,5 @@
-// Hands out aligned pieces of one block, or only counts when there is no block yet: planning and binding run the
-// same code, so they cannot disagree.
+// Hands out aligned pieces of one block, or only counts when there is no block yet: planning and
+// binding run the same code, so they cannot disagree.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Evaluation: one fixed-size chunk of images at a time through all layers. The last chunk is padded, so a sample meets
-// the same code whatever the batch is and its logits do not depend on its neighbours.
+// Evaluation: one fixed-size chunk of images at a time through all layers. The last chunk is
+// padded, so a sample meets the same code whatever the batch is and its logits do not depend on its
+// neighbours.
 #include <algorithm>
 
 #include "model/network_impl.hpp"
@@ -57,8 +58,8 @@ Result<std::span<const float>> Network::Impl::evaluate_batch(std::span<const flo
   const size_t image = graph.stem.in_image();
   if (n < 1 || n > eval_batch() || source.size() != static_cast<size_t>(n) * image) {
     return fail(Code::kInvalidArgument,
-                "forward_eval: {} samples in {} values; expected 1..{} samples of {} values each", n,
-                source.size(), eval_batch(), image);
+                "forward_eval: {} samples in {} values; expected 1..{} samples of {} values each",
+                n, source.size(), eval_batch(), image);
   }
   step_pending = false;
   graph.each_unit([](ConvBn& unit) { unit.bn.use_running(); });

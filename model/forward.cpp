@@ -1,5 +1,6 @@
-// Forward in training mode. Each convolution runs over chunks of images: its input is made right before (normalise +
-// ReLU of what the previous one left), its output's statistics are summed right after, both while in cache.
+// Forward in training mode. Each convolution runs over chunks of images: its input is made right
+// before (normalise + ReLU of what the previous one left), its output's statistics are summed right
+// after, both while in cache.
 #include "model/network_impl.hpp"
 
 namespace npu::model {

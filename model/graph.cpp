@@ -8,8 +8,9 @@
 namespace npu::model {
 namespace {
 
-/// Bytes of input and output that a chunk may hold: what one convolution writes is still in cache when the next pass
-/// reads it. Measured on 32 MiB of shared L3 and 1 MiB of L2, docs/design/004-model-execution.md.
+/// Bytes of input and output that a chunk may hold: what one convolution writes is still in cache
+/// when the next pass reads it. Measured on 32 MiB of shared L3 and 1 MiB of L2,
+/// docs/design/004-model-execution.md.
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 constexpr int kMaxEvalChunk = 32;
 
@@ -28,8 +29,8 @@ Result<void> check_config(const NetworkConfig& c) {
                 c.channels);
   }
   if (c.eval_batch < 0) {
-    return fail(Code::kInvalidArgument, "model: eval_batch is {}; expected 0 (same as batch) or more",
-                c.eval_batch);
+    return fail(Code::kInvalidArgument,
+                "model: eval_batch is {}; expected 0 (same as batch) or more", c.eval_batch);
   }
   if (!(c.label_smoothing >= 0 && c.label_smoothing < 1)) {
     return fail(Code::kInvalidArgument, "model: label_smoothing is {}; expected 0 <= value < 1",
@@ -42,11 +43,12 @@ Result<void> check_config(const NetworkConfig& c) {
   return {};
 }
 
-/// The largest divisor of `batch` whose chunk fits; large weights allow more, since each chunk costs one pass over
-/// the weight gradient.
+/// The largest divisor of `batch` whose chunk fits; large weights allow more, since each chunk
+/// costs one pass over the weight gradient.
 int choose_chunk(int batch, const ConvBn& unit) {
   const uint64_t image_bytes = (unit.in_image() + unit.out_image()) * sizeof(float);
-  const auto taps = static_cast<uint64_t>(unit.shape.kernel) * static_cast<uint64_t>(unit.shape.kernel);
+  const auto taps =
+      static_cast<uint64_t>(unit.shape.kernel) * static_cast<uint64_t>(unit.shape.kernel);
   const uint64_t weight_bytes = taps * static_cast<uint64_t>(unit.shape.in_c) *
                                 static_cast<uint64_t>(unit.shape.out_c) * sizeof(float);
   const uint64_t limit = std::max(kChunkBytes, 2 * weight_bytes);
@@ -75,7 +77,12 @@ struct MapShape {
 };
 
 ConvShape conv_shape(const MapShape& in, int out_c, int kernel, int stride) {
-  return {.batch = 1, .in_h = in.h, .in_w = in.w, .in_c = in.c, .out_c = out_c, .kernel = kernel,
+  return {.batch = 1,
+          .in_h = in.h,
+          .in_w = in.w,
+          .in_c = in.c,
+          .out_c = out_c,
+          .kernel = kernel,
           .stride = stride};
 }
 
@@ -135,10 +142,11 @@ Result<void> check_values_per_channel(Graph& graph, int batch) {
     if (bad == nullptr && unit.out_pixels() * static_cast<size_t>(batch) == 1) bad = &unit;
   });
   if (bad == nullptr) return {};
-  return fail(Code::kInvalidArgument,
-              "model: {} sees one value per channel (batch {}, map {}x{}), which batch norm cannot train "
-              "on; use a batch of 2 or more, or larger images",
-              bad->bn_name, batch, bad->shape.out_h(), bad->shape.out_w());
+  return fail(
+      Code::kInvalidArgument,
+      "model: {} sees one value per channel (batch {}, map {}x{}), which batch norm cannot train "
+      "on; use a batch of 2 or more, or larger images",
+      bad->bn_name, batch, bad->shape.out_h(), bad->shape.out_w());
 }
 
 }  // namespace
@@ -150,9 +158,9 @@ Result<Graph> build_graph(const NetworkConfig& config) {
   const Arch& arch = graph.arch;
   const bool imagenet = arch.stem == Stem::kImagenet;
   const MapShape image{config.height, config.width, config.channels};
-  graph.stem = make_unit(
-      "conv1", "bn1",
-      conv_shape(image, arch.first_width, imagenet ? 7 : 3, imagenet ? 2 : 1), config.batch);
+  graph.stem = make_unit("conv1", "bn1",
+                         conv_shape(image, arch.first_width, imagenet ? 7 : 3, imagenet ? 2 : 1),
+                         config.batch);
   MapShape at = out_of(graph.stem);
   graph.pooled = imagenet;
   if (imagenet) {

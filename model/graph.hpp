@@ -1,4 +1,5 @@
-// The layers of one network with their shapes, primitives and memory: what the forward and backward walks run on.
+// The layers of one network with their shapes, primitives and memory: what the forward and backward
+// walks run on.
 #pragma once
 
 #include <memory>
@@ -17,12 +18,12 @@
 
 namespace npu::model {
 
-/// A convolution and the batch norm behind it. In training, y (the convolution's output) is all that is kept of the
-/// pair; relu(bn(y)) is recomputed chunk by chunk wherever it is needed.
+/// A convolution and the batch norm behind it. In training, y (the convolution's output) is all
+/// that is kept of the pair; relu(bn(y)) is recomputed chunk by chunk wherever it is needed.
 struct ConvBn {
   std::string conv_name;  // "layer1.0.conv1"
   std::string bn_name;
-  ConvShape shape;        // batch = images of one training chunk
+  ConvShape shape;  // batch = images of one training chunk
   size_t weight_index = 0;
   size_t bn_weight_index = 0;
   size_t bn_bias_index = 0;

@@ -61,8 +61,12 @@ void draw_parameter(const Parameter& parameter, size_t index, uint64_t seed, int
       }
       return;
     }
-    case Role::kBnWeight: std::fill(out.begin(), out.end(), 1.0F); return;
-    case Role::kBnBias: std::fill(out.begin(), out.end(), 0.0F); return;
+    case Role::kBnWeight:
+      std::fill(out.begin(), out.end(), 1.0F);
+      return;
+    case Role::kBnBias:
+      std::fill(out.begin(), out.end(), 0.0F);
+      return;
   }
 }
 

@@ -6,7 +6,8 @@
 namespace npu::model {
 namespace {
 
-/// True when fewer than k classes beat the label: a larger logit, or an equal one with a lower index.
+/// True when fewer than k classes beat the label: a larger logit, or an equal one with a lower
+/// index.
 bool in_top_k(std::span<const float> z, int32_t label, int k) {
   const float own = z[static_cast<size_t>(label)];
   int better = 0;
@@ -49,8 +50,7 @@ float sample_loss(const Sample& s, float lse) {
 void sample_gradient(const Sample& s, float lse, float scale, float* out) {
   const float spread = s.smoothing / static_cast<float>(s.z.size());
   for (size_t j = 0; j < s.z.size(); ++j) {
-    const float target =
-        spread + (j == static_cast<size_t>(s.label) ? 1 - s.smoothing : 0.0F);
+    const float target = spread + (j == static_cast<size_t>(s.label) ? 1 - s.smoothing : 0.0F);
     out[j] = (std::exp(s.z[j] - lse) - target) * scale;
   }
 }
@@ -69,16 +69,18 @@ Result<LossAndHits> softmax_cross_entropy(std::span<const float> logits,
                                           float label_smoothing, float scale,
                                           std::span<float> gradient) {
   const auto k = static_cast<size_t>(classes);
-  if (logits.size() != labels.size() * k || (!gradient.empty() && gradient.size() != logits.size())) {
+  if (logits.size() != labels.size() * k ||
+      (!gradient.empty() && gradient.size() != logits.size())) {
     return fail(Code::kInvalidArgument,
-                "loss: {} logits and {} gradients do not fit {} labels of {} classes", logits.size(),
-                gradient.size(), labels.size(), classes);
+                "loss: {} logits and {} gradients do not fit {} labels of {} classes",
+                logits.size(), gradient.size(), labels.size(), classes);
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= classes) {
-      return fail(Code::kInvalidArgument,
-                  "loss: label {} of sample {} is outside 0..{}; check num_classes and the data set",
-                  labels[i], i, classes - 1);
+      return fail(
+          Code::kInvalidArgument,
+          "loss: label {} of sample {} is outside 0..{}; check num_classes and the data set",
+          labels[i], i, classes - 1);
     }
   }
   LossAndHits total;

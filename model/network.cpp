@@ -90,8 +90,7 @@ std::span<float> Network::gradient_bucket(size_t i) noexcept {
 
 std::span<float> Network::metrics_slot() noexcept {
   NPU_CHECK(impl_->gradient_memory != nullptr);
-  return {impl_->gradient_memory + impl_->parameters.flat_floats(),
-          ParameterTable::kMetricsFloats};
+  return {impl_->gradient_memory + impl_->parameters.flat_floats(), ParameterTable::kMetricsFloats};
 }
 
 void Network::sgd_step(size_t i, const SgdParams& params) noexcept {

@@ -1,5 +1,6 @@
 // A ResNet that trains: plan its memory, bind it once, then step. One process, one rank, fp32 NHWC;
-// it knows nothing of ranks, files or shared memory: gradients leave through buckets that the caller reduces.
+// it knows nothing of ranks, files or shared memory: gradients leave through buckets that the
+// caller reduces.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace npu::model {
 struct NetworkConfig {
   std::string arch = "resnet18";
   int num_classes = 1000;
-  int channels = 3;                 // of the images: 1 or 3
+  int channels = 3;  // of the images: 1 or 3
   int height = 224;
   int width = 224;
   int batch = 32;                   // samples of one training step of this rank, fixed
@@ -54,19 +55,20 @@ enum class StateKind : uint8_t { kParameter, kBuffer, kBatchesTracked };
 
 /// One entry of the state dict. `count` is 1 and `shape` empty for num_batches_tracked (int64).
 struct StateEntry {
-  std::string name;             // torchvision's
-  std::vector<int64_t> shape;   // OIHW, [out, in] or [channels]
+  std::string name;            // torchvision's
+  std::vector<int64_t> shape;  // OIHW, [out, in] or [channels]
   StateKind kind = StateKind::kParameter;
-  uint64_t count = 0;           // elements
+  uint64_t count = 0;  // elements
 };
 
 /// Called as soon as gradient bucket `i` is complete; buckets come in ascending order.
 using BucketReady = std::function<void(size_t bucket)>;
 
-/// The network. Invariants: (1) nothing allocates between two calls once bound; (2) parameters, gradients and
-/// momentum share one flat element order, which is the order in which backward completes them (reverse layer
-/// order), in the layout that oneDNN computes with, its padding always zero; (3) same state, same input and
-/// same thread count give the same bits. Thread: one call at a time. Movable, not copyable.
+/// The network. Invariants: (1) nothing allocates between two calls once bound; (2) parameters,
+/// gradients and momentum share one flat element order, which is the order in which backward
+/// completes them (reverse layer order), in the layout that oneDNN computes with, its padding
+/// always zero; (3) same state, same input and same thread count give the same bits. Thread: one
+/// call at a time. Movable, not copyable.
 class Network {
  public:
   /// Checks the configuration, lays out memory and builds the primitives; allocates no tensor.
@@ -85,32 +87,33 @@ class Network {
   /// Errors: the allocator's; failed_precondition (bound already).
   [[nodiscard]] Result<void> bind(Allocator& allocator);
 
-  /// Fresh parameters, BN buffers and momentum; parameter i draws from a generator keyed by (seed, i).
-  /// Source: kaiming normal, fan_out, gain sqrt(2); BN 1/0; fc uniform +-1/sqrt(in).
+  /// Fresh parameters, BN buffers and momentum; parameter i draws from a generator keyed by (seed,
+  /// i). Source: kaiming normal, fan_out, gain sqrt(2); BN 1/0; fc uniform +-1/sqrt(in).
   void initialise(uint64_t seed);
 
   // --- one training step: forward_train, backward, (reduce the buckets), sgd_step each bucket ---
 
   /// Forward in training mode: batch statistics, running statistics updated, activations kept.
-  /// Shapes: images NHWC [batch, height, width, channels]; labels [batch]. Both must stay until backward ends.
-  /// Errors: invalid_argument (sizes, a label out of range); failed_precondition (planned without training).
+  /// Shapes: images NHWC [batch, height, width, channels]; labels [batch]. Both must stay until
+  /// backward ends. Errors: invalid_argument (sizes, a label out of range); failed_precondition
+  /// (planned without training).
   [[nodiscard]] Result<LossAndHits> forward_train(std::span<const float> images,
                                                   std::span<const int32_t> labels);
 
-  /// Gradients of gradient_scale * (mean loss) of the last forward_train into the buckets, overwriting them.
-  /// `on_bucket_ready` may be empty. The metrics slot is not touched. gradient_scale carries a loss scale, or
-  /// batch/global_batch for a sum over ranks.
-  /// Errors: failed_precondition (no forward_train since the last backward or forward_eval).
+  /// Gradients of gradient_scale * (mean loss) of the last forward_train into the buckets,
+  /// overwriting them. `on_bucket_ready` may be empty. The metrics slot is not touched.
+  /// gradient_scale carries a loss scale, or batch/global_batch for a sum over ranks. Errors:
+  /// failed_precondition (no forward_train since the last backward or forward_eval).
   [[nodiscard]] Result<void> backward(const BucketReady& on_bucket_ready, float gradient_scale = 1);
 
   [[nodiscard]] size_t bucket_count() const noexcept;
 
-  /// Fp32 gradients of bucket i, 64-byte aligned, contiguous with the neighbours (bucket 0 first). The last one
-  /// ends with the metrics slot.
+  /// Fp32 gradients of bucket i, 64-byte aligned, contiguous with the neighbours (bucket 0 first).
+  /// The last one ends with the metrics slot.
   [[nodiscard]] std::span<float> gradient_bucket(size_t i) noexcept;
 
-  /// 16 floats at the end of the last bucket, the caller's: written before the last bucket is submitted (in its
-  /// on_bucket_ready at the latest), reduced along with the gradients.
+  /// 16 floats at the end of the last bucket, the caller's: written before the last bucket is
+  /// submitted (in its on_bucket_ready at the latest), reduced along with the gradients.
   [[nodiscard]] std::span<float> metrics_slot() noexcept;
 
   /// Updates the parameters of bucket i from its gradients. `params` must have passed check_sgd.
@@ -118,12 +121,13 @@ class Network {
 
   // --- evaluation ---
 
-  /// Logits [n, num_classes] in evaluation mode, n = labels to come, 0 < n <= eval_batch; valid until the next
-  /// call. A sample's logits do not depend on n nor on its neighbours. Ends a pending training step.
-  /// Errors: invalid_argument (n, size of images).
+  /// Logits [n, num_classes] in evaluation mode, n = labels to come, 0 < n <= eval_batch; valid
+  /// until the next call. A sample's logits do not depend on n nor on its neighbours. Ends a
+  /// pending training step. Errors: invalid_argument (n, size of images).
   [[nodiscard]] Result<std::span<const float>> forward_eval(std::span<const float> images, int n);
 
-  /// Loss (without label smoothing) and hits of such logits. Errors: invalid_argument (a label, a size).
+  /// Loss (without label smoothing) and hits of such logits. Errors: invalid_argument (a label, a
+  /// size).
   [[nodiscard]] Result<LossAndHits> evaluate(std::span<const float> logits,
                                              std::span<const int32_t> labels) const;
 
@@ -140,15 +144,16 @@ class Network {
   void export_momentum(size_t i, std::span<float> out) const;
   void import_momentum(size_t i, std::span<const float> values);
 
-  /// Gradient of parameter entry i as the buckets hold it, same shape: for tests and to name a bad tensor.
+  /// Gradient of parameter entry i as the buckets hold it, same shape: for tests and to name a bad
+  /// tensor.
   void export_gradient(size_t i, std::span<float> out) const;
 
   /// Counter of a num_batches_tracked entry.
   [[nodiscard]] int64_t batches_tracked(size_t i) const;
   void set_batches_tracked(size_t i, int64_t value);
 
-  /// Flat views for broadcasts: same binary, same configuration and same CPU features give the same layout
-  /// on every rank. Whoever writes through them calls parameters_changed afterwards.
+  /// Flat views for broadcasts: same binary, same configuration and same CPU features give the same
+  /// layout on every rank. Whoever writes through them calls parameters_changed afterwards.
   [[nodiscard]] std::span<float> parameters_flat() noexcept;
   [[nodiscard]] std::span<float> momentum_flat() noexcept;
 

@@ -12,19 +12,20 @@ namespace npu::model {
 
 /// Memory of a training step besides the tensors that the graph's layers keep.
 struct TrainMemory {
-  float* pooled = nullptr;           // [batch] input of the first block, ImageNet stem
+  float* pooled = nullptr;  // [batch] input of the first block, ImageNet stem
   std::byte* pool_workspace = nullptr;
-  float* stem_z = nullptr;           // [batch] input of the first block, CIFAR stem
-  float* features = nullptr;         // [batch, features]
+  float* stem_z = nullptr;    // [batch] input of the first block, CIFAR stem
+  float* features = nullptr;  // [batch, features]
   float* feature_gradient = nullptr;
-  float* logits = nullptr;           // [batch, classes]
+  float* logits = nullptr;  // [batch, classes]
   float* logit_gradient = nullptr;
-  float* block_gradient[2] = {};     // masked gradient of a block's output, ping-pong where the shape changes
-  float* inner_gradient[2] = {};     // gradients inside a block, ping-pong
-  float* input_chunk = nullptr;      // recomputed input of a convolution, or a shortcut
-  float* dy_chunk = nullptr;         // gradient of a convolution's output
-  float* dx_chunk = nullptr;         // gradient of a block's input through the main path
-  float* dx2_chunk = nullptr;        // ... and through the projection
+  float* block_gradient[2] =
+      {};  // masked gradient of a block's output, ping-pong where the shape changes
+  float* inner_gradient[2] = {};  // gradients inside a block, ping-pong
+  float* input_chunk = nullptr;   // recomputed input of a convolution, or a shortcut
+  float* dy_chunk = nullptr;      // gradient of a convolution's output
+  float* dx_chunk = nullptr;      // gradient of a block's input through the main path
+  float* dx2_chunk = nullptr;     // ... and through the projection
 };
 
 /// Memory of evaluation, one chunk of images through all layers; shares bytes with TrainMemory.
@@ -45,8 +46,8 @@ struct WorkMemory {
 };
 
 struct StateRef {
-  size_t parameter = 0;       // kParameter
-  ConvBn* unit = nullptr;     // kBuffer, kBatchesTracked
+  size_t parameter = 0;    // kParameter
+  ConvBn* unit = nullptr;  // kBuffer, kBatchesTracked
   bool variance = false;
 };
 
@@ -61,7 +62,7 @@ struct Network::Impl {
   std::vector<StateEntry> entries;
   std::vector<StateRef> entry_refs;
   bool bound = false;
-  bool step_pending = false;  // forward_train done, backward not yet
+  bool step_pending = false;      // forward_train done, backward not yet
   const float* images = nullptr;  // of the pending step
 
   float* parameter_memory = nullptr;

@@ -8,16 +8,21 @@ namespace {
 
 constexpr uint64_t kAlignFloats = 16;  // one cache line
 
-uint64_t round_up(uint64_t value) { return (value + kAlignFloats - 1) / kAlignFloats * kAlignFloats; }
+uint64_t round_up(uint64_t value) {
+  return (value + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+}
 
 }  // namespace
 
 bool decays(DecayScope scope, Role role) noexcept {
   const bool norm = role == Role::kBnWeight || role == Role::kBnBias;
   switch (scope) {
-    case DecayScope::kAll: return true;
-    case DecayScope::kWeightsOnly: return !norm && role != Role::kFcBias;
-    case DecayScope::kNoBatchNorm: return !norm;
+    case DecayScope::kAll:
+      return true;
+    case DecayScope::kWeightsOnly:
+      return !norm && role != Role::kFcBias;
+    case DecayScope::kNoBatchNorm:
+      return !norm;
   }
   return true;
 }

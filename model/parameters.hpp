@@ -1,4 +1,5 @@
-// Where each parameter lies in the flat order and in which gradient bucket: a table made once, at plan time.
+// Where each parameter lies in the flat order and in which gradient bucket: a table made once, at
+// plan time.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct Bucket {
   uint64_t end = 0;    // without the metrics slot
 };
 
-/// Parameters in state-dict order, offsets in the order in which backward completes their gradients.
+/// Parameters in state-dict order, offsets in the order in which backward completes their
+/// gradients.
 class ParameterTable {
  public:
   static constexpr uint64_t kMetricsFloats = 16;

@@ -6,8 +6,9 @@
 namespace npu::model {
 namespace {
 
-/// Elements of a block: about 128 KiB, so that a block stays in L2 between its load and its fold, and at least
-/// 64 rows, so that the fold of the sums stays small. Fp32 sums run over one block only.
+/// Elements of a block: about 128 KiB, so that a block stays in L2 between its load and its fold,
+/// and at least 64 rows, so that the fold of the sums stays small. Fp32 sums run over one block
+/// only.
 size_t block_elements(size_t width) { return width * std::max<size_t>(64, 32768 / width); }
 
 size_t block_count(size_t elements, size_t block) { return (elements + block - 1) / block; }
@@ -81,17 +82,18 @@ void Passes::moments(const float* y, size_t elements, BatchNorm& bn) const {
       });
 }
 
-void Passes::normalise(const float* y, size_t elements, const BatchNorm& bn,
-                       ResidualInput residual, float* out) const {
+void Passes::normalise(const float* y, size_t elements, const BatchNorm& bn, ResidualInput residual,
+                       float* out) const {
   each_block(elements, bn.width, [&](size_t at, size_t n) {
-    kernels_->normalise({.y = y + at,
-                         .scale = bn.scale,
-                         .shift = bn.shift,
-                         .residual = residual.data == nullptr ? nullptr : residual.data + at,
-                         .residual_scale = residual.norm == nullptr ? nullptr : residual.norm->scale,
-                         .residual_shift = residual.norm == nullptr ? nullptr : residual.norm->shift,
-                         .out = out + at},
-                        {n, bn.width});
+    kernels_->normalise(
+        {.y = y + at,
+         .scale = bn.scale,
+         .shift = bn.shift,
+         .residual = residual.data == nullptr ? nullptr : residual.data + at,
+         .residual_scale = residual.norm == nullptr ? nullptr : residual.norm->scale,
+         .residual_shift = residual.norm == nullptr ? nullptr : residual.norm->shift,
+         .out = out + at},
+        {n, bn.width});
   });
 }
 

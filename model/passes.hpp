@@ -1,5 +1,6 @@
-// Drives the kernels over whole tensors: fixed blocks of rows, spread over threads, their partial sums added in
-// block order. The block size depends on the shape only, so the bits do not depend on the thread count.
+// Drives the kernels over whole tensors: fixed blocks of rows, spread over threads, their partial
+// sums added in block order. The block size depends on the shape only, so the bits do not depend on
+// the thread count.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,8 @@ Result<void> check_schedule(const Schedule& s) {
 double learning_rate(const Schedule& s, double epoch) noexcept {
   if (epoch < s.warmup_epochs) return warmup_rate(s, epoch);
   switch (s.form) {
-    case ScheduleForm::kConstant: return s.base_lr;
+    case ScheduleForm::kConstant:
+      return s.base_lr;
     case ScheduleForm::kStep:
       return s.base_lr * std::pow(s.gamma, std::floor(epoch / s.step_size));
     case ScheduleForm::kMultistep: {
@@ -55,7 +56,8 @@ double learning_rate(const Schedule& s, double epoch) noexcept {
                                         [&](int milestone) { return epoch >= milestone; });
       return s.base_lr * std::pow(s.gamma, static_cast<double>(passed));
     }
-    case ScheduleForm::kCosine: return cosine_rate(s, epoch);
+    case ScheduleForm::kCosine:
+      return cosine_rate(s, epoch);
   }
   return s.base_lr;
 }

@@ -1,4 +1,5 @@
-// Learning-rate schedules in closed form of the epoch, so a resumed run gets the same bits as a straight one.
+// Learning-rate schedules in closed form of the epoch, so a resumed run gets the same bits as a
+// straight one.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +20,30 @@ enum class WarmupForm : uint8_t {
 struct Schedule {
   ScheduleForm form = ScheduleForm::kStep;
   double base_lr = 0.1;
-  int epochs = 90;                  // cosine: length of the run, warm-up included
+  int epochs = 90;  // cosine: length of the run, warm-up included
   int warmup_epochs = 0;
   WarmupForm warmup = WarmupForm::kFromFactor;
   double warmup_factor = 0.01;
-  int step_size = 30;               // step
-  double gamma = 0.1;               // step, multistep
-  std::vector<int> milestones = {}; // multistep: epochs, ascending
-  double min_lr = 0;                // cosine
+  int step_size = 30;                // step
+  double gamma = 0.1;                // step, multistep
+  std::vector<int> milestones = {};  // multistep: epochs, ascending
+  double min_lr = 0;                 // cosine
 };
 
 /// Errors: invalid_argument naming the field.
 [[nodiscard]] Result<void> check_schedule(const Schedule& schedule);
 
 /// Learning rate at `epoch` (0 = first). A fraction (epoch + step/steps_per_epoch) gives a per-step
-/// schedule; whole numbers give torch's per-epoch one. Steps and milestones count from the start of the run,
-/// the cosine starts where the warm-up ends.
-/// Source: golden values of torchvision's reference script, of NVIDIA's ResNet and of step/30.
+/// schedule; whole numbers give torch's per-epoch one. Steps and milestones count from the start of
+/// the run, the cosine starts where the warm-up ends. Source: golden values of torchvision's
+/// reference script, of NVIDIA's ResNet and of step/30.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double epoch) noexcept;
 
-/// Rate of the TF ResNet script at a global step: linear from 0 over the warm-up, then piecewise constant;
-/// the boundary step itself keeps the old value. `boundaries` in epochs, one `multiplier` more than those.
+/// Rate of the TF ResNet script at a global step: linear from 0 over the warm-up, then piecewise
+/// constant; the boundary step itself keeps the old value. `boundaries` in epochs, one `multiplier`
+/// more than those.
 struct TfSchedule {
-  double base_lr = 0.1;             // 0.1 * global batch / 256
+  double base_lr = 0.1;  // 0.1 * global batch / 256
   int64_t steps_per_epoch = 1;
   int warmup_epochs = 5;
   std::vector<int> boundaries = {30, 60, 80};

@@ -10,8 +10,8 @@ namespace {
 
 Result<void> check_range(const char* what, float value, float low, float high) {
   if (std::isfinite(value) && value >= low && value <= high) return {};
-  return fail(Code::kInvalidArgument, "optimizer.{} is {}; expected a number in {}..{}", what, value,
-              low, high);
+  return fail(Code::kInvalidArgument, "optimizer.{} is {}; expected a number in {}..{}", what,
+              value, low, high);
 }
 
 }  // namespace

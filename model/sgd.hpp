@@ -10,9 +10,9 @@ namespace npu::model {
 
 /// Which parameters the weight decay touches.
 enum class DecayScope : uint8_t {
-  kAll,           // every parameter, as torch.optim.SGD(model.parameters())
-  kWeightsOnly,   // conv and fc weights; neither BN parameters nor the fc bias (decay_bn: false)
-  kNoBatchNorm,   // conv and fc weights and the fc bias (profile tf)
+  kAll,          // every parameter, as torch.optim.SGD(model.parameters())
+  kWeightsOnly,  // conv and fc weights; neither BN parameters nor the fc bias (decay_bn: false)
+  kNoBatchNorm,  // conv and fc weights and the fc bias (profile tf)
 };
 
 /// How momentum and learning rate meet; the two differ as soon as the learning rate changes.
@@ -28,14 +28,15 @@ struct SgdParams {
   bool nesterov = false;       // d = g + m*v instead of v; needs momentum > 0
   DecayScope decay = DecayScope::kAll;
   MomentumForm form = MomentumForm::kPytorch;
-  float gradient_scale = 1;    // g *= gradient_scale first: 1/loss scale, or 1/world after a sum
+  float gradient_scale = 1;  // g *= gradient_scale first: 1/loss scale, or 1/world after a sum
 };
 
-/// Errors: invalid_argument (negative or non-finite value, nesterov without momentum, nesterov with kTf).
+/// Errors: invalid_argument (negative or non-finite value, nesterov without momentum, nesterov with
+/// kTf).
 [[nodiscard]] Result<void> check_sgd(const SgdParams& params);
 
-/// One step. Momentum starts at zero, which equals torch's first-step copy (no dampening is offered).
-/// `decay_applies` tells whether these parameters are in the scope of `params.decay`.
+/// One step. Momentum starts at zero, which equals torch's first-step copy (no dampening is
+/// offered). `decay_applies` tells whether these parameters are in the scope of `params.decay`.
 void sgd_update(std::span<float> parameters, std::span<float> momentum,
                 std::span<const float> gradient, const SgdParams& params, bool decay_applies);
 

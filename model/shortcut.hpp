@@ -1,5 +1,5 @@
-// The small data movements around the residual blocks that are not sums over rows: the parameter-free shortcut
-// (option A) and the global average pooling.
+// The small data movements around the residual blocks that are not sums over rows: the
+// parameter-free shortcut (option A) and the global average pooling.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ struct OptionA {
   int out_c = 0;
 };
 
-/// out[n, out_h, out_w, out_c] = in at (2h, 2w), zero channels on both sides ((out_c - in_c)/2 each).
+/// out[n, out_h, out_w, out_c] = in at (2h, 2w), zero channels on both sides ((out_c - in_c)/2
+/// each).
 void option_a_forward(const OptionA& g, const float* in, int n, float* out);
 
 /// dx[n, in_h, in_w, in_c] += the gradient that comes through the shortcut.

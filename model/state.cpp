@@ -1,4 +1,5 @@
-// The state dict: torchvision's names and order, plain OIHW values out of the layouts that parameters live in.
+// The state dict: torchvision's names and order, plain OIHW values out of the layouts that
+// parameters live in.
 #include <algorithm>
 
 #include "model/init.hpp"
@@ -67,8 +68,7 @@ void Network::Impl::from_plain(size_t index, std::span<const float> values, floa
   if (p.role == Role::kConvWeight) {
     convolution_of(graph, index)->from_plain(values.data(), to, work.scratch);
   } else if (p.role == Role::kFcWeight) {
-    (graph.train_fc ? *graph.train_fc : *graph.eval_fc)
-        .from_plain(values.data(), to, work.scratch);
+    (graph.train_fc ? *graph.train_fc : *graph.eval_fc).from_plain(values.data(), to, work.scratch);
   } else {
     std::copy_n(values.data(), p.count, to);
   }

@@ -1,5 +1,6 @@
-// The memory-bound passes between convolutions, over a (rows, channels) matrix with channels innermost.
-// One source is compiled for plain x86-64, AVX2 and AVX-512; all of them give the same bits.
+// The memory-bound passes between convolutions, over a (rows, channels) matrix with channels
+// innermost. One source is compiled for plain x86-64, AVX2 and AVX-512; all of them give the same
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,10 @@
 
 namespace npu::model {
 
-/// A matrix of `elements` floats in rows of `width`; the last row may be shorter. When there are few channels,
-/// a row holds several pixels (width = channels * k) and per-channel vectors are repeated k times, so that
-/// inner loops are long. All per-channel pointers below have `width` elements.
+/// A matrix of `elements` floats in rows of `width`; the last row may be shorter. When there are
+/// few channels, a row holds several pixels (width = channels * k) and per-channel vectors are
+/// repeated k times, so that inner loops are long. All per-channel pointers below have `width`
+/// elements.
 struct Extent {
   size_t elements = 0;
   size_t width = 0;
@@ -24,8 +26,8 @@ struct MomentsArgs {
   float* square;
 };
 
-/// out = max(0, y*scale + shift + residual). residual: none (null), as it is (residual_scale null), or
-/// residual*residual_scale + residual_shift. out may be y or residual.
+/// out = max(0, y*scale + shift + residual). residual: none (null), as it is (residual_scale null),
+/// or residual*residual_scale + residual_shift. out may be y or residual.
 struct NormaliseArgs {
   const float* y;
   const float* scale;
@@ -47,7 +49,8 @@ struct ReduceArgs {
   float* dot;
 };
 
-/// out = a*g + (b*(y - mean) + c), the input gradient of batch norm; g as above, or dz when scale is null.
+/// out = a*g + (b*(y - mean) + c), the input gradient of batch norm; g as above, or dz when scale
+/// is null.
 struct BnBackwardArgs {
   const float* dz;
   const float* y;
@@ -60,8 +63,8 @@ struct BnBackwardArgs {
   float* out;
 };
 
-/// g = dx + add where z > 0, else 0 (add may be null), written to out; sum += g, dot += g*(y - mean), and
-/// with y2 also dot2 += g*(y2 - mean2). out may be dx or add.
+/// g = dx + add where z > 0, else 0 (add may be null), written to out; sum += g, dot += g*(y -
+/// mean), and with y2 also dot2 += g*(y2 - mean2). out may be dx or add.
 struct JoinArgs {
   const float* dx;
   const float* add;
@@ -104,7 +107,8 @@ struct Kernels {
 /// Versions this machine can run, fastest first; "plain" is last and always there.
 [[nodiscard]] std::span<const Kernels* const> available_kernels();
 
-/// The fastest one not above `cap` ("plain", "avx2", "avx512"); an empty or unknown cap means no cap.
+/// The fastest one not above `cap` ("plain", "avx2", "avx512"); an empty or unknown cap means no
+/// cap.
 [[nodiscard]] const Kernels& select_kernels(std::string_view cap);
 
 /// select_kernels with the environment variable NPU_KERNELS as the cap.

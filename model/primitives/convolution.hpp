@@ -1,4 +1,5 @@
-// Convolution of NHWC activations by oneDNN: forward, input gradient, weight gradient, for one chunk size.
+// Convolution of NHWC activations by oneDNN: forward, input gradient, weight gradient, for one
+// chunk size.
 #pragma once
 
 #include <compare>
@@ -23,10 +24,10 @@ struct ConvShape {
   auto operator<=>(const ConvShape&) const = default;
 };
 
-/// Weights exist in up to three layouts. `master`: what weight gradients come in and the optimiser works on
-/// (no gradient is ever reordered). `forward`: what the forward kernel reads, often the same. The
-/// input-gradient kernel reads a third one, made from master right before use: weights change each step anyway.
-/// Thread: one call at a time. Cost: no allocation after creation.
+/// Weights exist in up to three layouts. `master`: what weight gradients come in and the optimiser
+/// works on (no gradient is ever reordered). `forward`: what the forward kernel reads, often the
+/// same. The input-gradient kernel reads a third one, made from master right before use: weights
+/// change each step anyway. Thread: one call at a time. Cost: no allocation after creation.
 class Convolution {
  public:
   /// For training; without `needs_input_gradient` backward_data is not available (first layer).

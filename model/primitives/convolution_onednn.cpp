@@ -1,7 +1,6 @@
 // Builds the three convolution primitives and chooses the weights layouts they share.
-#include <dnnl.hpp>
-
 #include <algorithm>
+#include <dnnl.hpp>
 
 #include "model/primitives/convolution.hpp"
 
@@ -76,8 +75,9 @@ bool is_slow(std::string_view implementation) {
   return implementation.starts_with("ref") || implementation.starts_with("gemm");
 }
 
-/// Measured on Zen 4 (AVX-512, oneDNN 2.6.3, one thread): reading the weight-gradient layout costs the forward
-/// kernel nothing, except for strided kernels larger than 1x1 on many channels (25 % slower) and the 7x7 stem.
+/// Measured on Zen 4 (AVX-512, oneDNN 2.6.3, one thread): reading the weight-gradient layout costs
+/// the forward kernel nothing, except for strided kernels larger than 1x1 on many channels (25 %
+/// slower) and the 7x7 stem.
 bool wants_own_layout(const ConvShape& shape) {
   return shape.kernel > 1 && shape.stride > 1 && (shape.in_c >= 64 || shape.kernel > 3);
 }
@@ -92,7 +92,8 @@ Result<std::unique_ptr<Convolution>> Convolution::for_training(std::shared_ptr<C
   const Builder builder(*context, shape);
   auto conv = std::unique_ptr<Convolution>(new Convolution());
   conv->shape_ = shape;
-  const Forward::primitive_desc free_forward = builder.forward(builder.weights(memory::format_tag::any));
+  const Forward::primitive_desc free_forward =
+      builder.forward(builder.weights(memory::format_tag::any));
   const auto weights_desc = builder.backward_weights(free_forward);
   conv->master_ = to_layout(weights_desc.diff_weights_desc());
   Forward::primitive_desc forward_desc = builder.forward(weights_desc.diff_weights_desc());
@@ -114,8 +115,9 @@ Result<std::unique_ptr<Convolution>> Convolution::for_training(std::shared_ptr<C
   NPU_TRY_VOID(conv->make_reorders(context));
   return conv;
 } catch (const dnnl::error& e) {
-  return fail(Code::kInternal, "create a convolution {}x{}x{} -> {} channels, kernel {}: oneDNN says {}",
-              shape.in_h, shape.in_w, shape.in_c, shape.out_c, shape.kernel, e.what());
+  return fail(Code::kInternal,
+              "create a convolution {}x{}x{} -> {} channels, kernel {}: oneDNN says {}", shape.in_h,
+              shape.in_w, shape.in_c, shape.out_c, shape.kernel, e.what());
 }
 
 Result<std::unique_ptr<Convolution>> Convolution::for_evaluation(std::shared_ptr<Context> context,
@@ -132,14 +134,15 @@ Result<std::unique_ptr<Convolution>> Convolution::for_evaluation(std::shared_ptr
   }
   conv->forward_layout_ = to_layout(desc.weights_desc());
   conv->master_ = trained == nullptr ? conv->forward_layout_ : trained->master_;
-  NPU_TRY(conv->forward_, Primitive::create(context, desc.get(),
-                                            {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}));
+  NPU_TRY(conv->forward_,
+          Primitive::create(context, desc.get(), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}));
   conv->plain_ = to_layout(builder.weights(memory::format_tag::oihw));
   NPU_TRY_VOID(conv->make_reorders(context));
   return conv;
 } catch (const dnnl::error& e) {
-  return fail(Code::kInternal, "create a convolution {}x{}x{} -> {} channels, kernel {}: oneDNN says {}",
-              shape.in_h, shape.in_w, shape.in_c, shape.out_c, shape.kernel, e.what());
+  return fail(Code::kInternal,
+              "create a convolution {}x{}x{} -> {} channels, kernel {}: oneDNN says {}", shape.in_h,
+              shape.in_w, shape.in_c, shape.out_c, shape.kernel, e.what());
 }
 
 Result<void> Convolution::make_reorders(const std::shared_ptr<Context>& context) {

@@ -5,15 +5,14 @@
 
 namespace npu::model {
 
-/// Weights [out, in] in the layout of the weight gradient (master); the forward and input-gradient kernels get
-/// a reordered copy when they want another one. Thread: one call at a time.
+/// Weights [out, in] in the layout of the weight gradient (master); the forward and input-gradient
+/// kernels get a reordered copy when they want another one. Thread: one call at a time.
 class Linear {
  public:
   /// `training` adds the gradients; a `trained` layer of the same weights imposes its layout.
   [[nodiscard]] static Result<std::unique_ptr<Linear>> create(std::shared_ptr<Context> context,
                                                               int batch, int in, int out,
-                                                              bool training,
-                                                              const Linear* trained);
+                                                              bool training, const Linear* trained);
   ~Linear();
 
   [[nodiscard]] uint64_t weights_bytes() const noexcept { return layout_bytes(master_); }

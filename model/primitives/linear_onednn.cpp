@@ -1,7 +1,6 @@
 // Builds the inner-product primitives.
-#include <dnnl.hpp>
-
 #include <algorithm>
+#include <dnnl.hpp>
 
 #include "model/primitives/linear.hpp"
 
@@ -48,9 +47,9 @@ Result<std::unique_ptr<Linear>> Linear::create(std::shared_ptr<Context> context,
                                                        forward_desc);
     linear->master_ = to_layout(weights_desc.diff_weights_desc());
     NPU_TRY(linear->backward_weights_,
-            Primitive::create(context, weights_desc.get(),
-                              {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS,
-                               DNNL_ARG_DIFF_BIAS}));
+            Primitive::create(
+                context, weights_desc.get(),
+                {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS}));
     const BackwardData::primitive_desc data_desc({src, any, dst}, attr, engine, forward_desc);
     linear->backward_layout_ = to_layout(data_desc.weights_desc());
     NPU_TRY(linear->backward_data_,

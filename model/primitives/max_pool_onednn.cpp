@@ -1,7 +1,6 @@
 // Builds the pooling primitives.
-#include <dnnl.hpp>
-
 #include <algorithm>
+#include <dnnl.hpp>
 
 #include "model/primitives/max_pool.hpp"
 
@@ -39,9 +38,8 @@ Result<std::unique_ptr<MaxPool>> MaxPool::create(std::shared_ptr<Context> contex
     return pool;
   }
   pool->workspace_bytes_ = forward_desc.workspace_desc().get_size();
-  NPU_TRY(pool->forward_,
-          Primitive::create(context, forward_desc.get(),
-                            {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE}));
+  NPU_TRY(pool->forward_, Primitive::create(context, forward_desc.get(),
+                                            {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE}));
   const dnnl::pooling_backward::primitive_desc backward_desc(
       {dnnl::algorithm::pooling_max, nhwc(in_h, in_w), nhwc(out_h, out_w), strides, kernel, pad,
        pad_end},

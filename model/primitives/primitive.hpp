@@ -1,5 +1,5 @@
-// One prepared oneDNN primitive: its arguments are laid out at creation, so an execution only swaps pointers.
-// The library's headers stay in the *_onednn.cpp files; here its handles are opaque.
+// One prepared oneDNN primitive: its arguments are laid out at creation, so an execution only swaps
+// pointers. The library's headers stay in the *_onednn.cpp files; here its handles are opaque.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +54,9 @@ class Layout {
 class Primitive {
  public:
   /// Prepares `desc` for the arguments `args` (DNNL_ARG_*), passed to `execute` in the same order.
-  [[nodiscard]] static Result<std::unique_ptr<Primitive>> create(
-      std::shared_ptr<Context> context, const dnnl_primitive_desc* desc,
-      std::initializer_list<int> args);
+  [[nodiscard]] static Result<std::unique_ptr<Primitive>> create(std::shared_ptr<Context> context,
+                                                                 const dnnl_primitive_desc* desc,
+                                                                 std::initializer_list<int> args);
   /// Copies between two layouts of one tensor.
   [[nodiscard]] static Result<std::unique_ptr<Primitive>> reorder(std::shared_ptr<Context> context,
                                                                   const Layout& from,
@@ -65,7 +65,8 @@ class Primitive {
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 
-  /// Runs to completion. `data` in the order of `args`; `scratch` holds scratch_bytes(), 64-byte aligned.
+  /// Runs to completion. `data` in the order of `args`; `scratch` holds scratch_bytes(), 64-byte
+  /// aligned.
   void execute(std::initializer_list<const void*> data, std::byte* scratch);
 
   [[nodiscard]] uint64_t scratch_bytes() const noexcept;

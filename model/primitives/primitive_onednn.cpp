@@ -132,8 +132,8 @@ void Primitive::execute(std::initializer_list<const void*> data, std::byte* scra
     ++i;
   }
   dnnl_memory_set_data_handle(s.args[s.count].memory, scratch);
-  const dnnl_status_t status = dnnl_primitive_execute(
-      s.primitive.get(), s.context->stream(), static_cast<int>(s.count + 1), s.args.data());
+  const dnnl_status_t status = dnnl_primitive_execute(s.primitive.get(), s.context->stream(),
+                                                      static_cast<int>(s.count + 1), s.args.data());
   NPU_CHECK_MSG(status == dnnl_success, s.implementation);
 }
 

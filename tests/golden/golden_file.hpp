@@ -14,11 +14,11 @@ namespace npu::golden {
 struct Golden {
   model::NetworkConfig config;
   model::SgdParams sgd;
-  double loss64 = 0;            // of the first step, computed in fp64
-  std::vector<double> losses;   // of each step, fp32
+  double loss64 = 0;                             // of the first step, computed in fp64
+  std::vector<double> losses;                    // of each step, fp32
   std::map<std::string, Fingerprint> gradients;  // first step, fp64
   std::map<std::string, Fingerprint> state;      // after the last step, fp32
-  std::vector<double> eval;     // logits of the first samples after the last step
+  std::vector<double> eval;                      // logits of the first samples after the last step
 };
 
 /// Empty losses when the file cannot be read.

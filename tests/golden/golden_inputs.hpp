@@ -1,4 +1,5 @@
-// Weights, images and labels by formula: the same integer hash as make_golden.py, so no tensor is stored.
+// Weights, images and labels by formula: the same integer hash as make_golden.py, so no tensor is
+// stored.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ namespace npu::golden {
   return values;
 }
 
-/// Imports the formula's parameters: number i of the state dict's parameters from stream i; make_golden.py says why
-/// they are spread as they are.
+/// Imports the formula's parameters: number i of the state dict's parameters from stream i;
+/// make_golden.py says why they are spread as they are.
 inline void fill(model::Network& network) {
   uint32_t stream = 0;
   const auto state = network.state();
@@ -53,7 +54,8 @@ inline void fill(model::Network& network) {
     double offset = entry.name.ends_with("bias") ? 0 : 1;
     if (entry.name.ends_with(bottleneck ? "bn3.weight" : "bn2.weight")) offset = 0.25;
     if (entry.shape.size() == 4) {
-      factor = std::sqrt(96.0 / static_cast<double>(entry.shape[0] * entry.shape[2] * entry.shape[3]));
+      factor =
+          std::sqrt(96.0 / static_cast<double>(entry.shape[0] * entry.shape[2] * entry.shape[3]));
       offset = 0;
     } else if (entry.shape.size() == 2) {
       factor = 1 / std::sqrt(static_cast<double>(entry.shape[1]));

@@ -1,5 +1,5 @@
-// Whole networks against PyTorch: first-step gradients of every parameter, loss curve, final state, evaluation.
-// The differences found are printed; tolerances stand with each network.
+// Whole networks against PyTorch: first-step gradients of every parameter, loss curve, final state,
+// evaluation. The differences found are printed; tolerances stand with each network.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,8 @@ class NetworkGolden : public testing::TestWithParam<Case> {
 double distance(const golden::Fingerprint& got, const golden::Fingerprint& want) {
   // A projection on hashed directions in [-1, 1) is about norm / sqrt(3) when nothing is known.
   const double scale = std::max(want.norm, 1e-12);
-  return std::max(std::abs(got.norm - want.norm), std::abs(got.projection - want.projection)) / scale;
+  return std::max(std::abs(got.norm - want.norm), std::abs(got.projection - want.projection)) /
+         scale;
 }
 
 TEST_P(NetworkGolden, FirstStepGradientsMatchTorchInFp64) {
@@ -112,8 +113,8 @@ TEST_P(NetworkGolden, EvaluationMatchesTorch) {
     step();
   }
   const int n = static_cast<int>(golden_.eval.size()) / golden_.config.num_classes;
-  const size_t values = images_.size() / static_cast<size_t>(golden_.config.batch) *
-                        static_cast<size_t>(n);
+  const size_t values =
+      images_.size() / static_cast<size_t>(golden_.config.batch) * static_cast<size_t>(n);
   const auto logits = sut_->forward_eval(std::span(images_).first(values), n);
   ASSERT_TRUE(logits);
   ASSERT_EQ(logits->size(), golden_.eval.size());
@@ -128,18 +129,17 @@ TEST_P(NetworkGolden, EvaluationMatchesTorch) {
   }
 }
 
-// resnet50 on these small maps has a ReLU flip near layer4's 36 values a channel: torch's own fp32 gradients are 2.1e-2
-// away from its fp64 ones.
-INSTANTIATE_TEST_SUITE_P(
-    Torch, NetworkGolden,
-    testing::Values(Case{"resnet20_28x28x1.golden", 1e-4, 1e-4, 2e-3},
-                    Case{"resnet18_64x64x3.golden", 1e-4, 1e-4, 1e-3},
-                    Case{"resnet8_15x15x3.golden", 1e-4, 1e-4, 1e-3},
-                    Case{"resnet50_65x65x3.golden", 1e-4, 3e-2, 2e-3}),
-    [](const auto& test) {
-      const std::string file = test.param.file;
-      return file.substr(0, file.find('_'));
-    });
+// resnet50 on these small maps has a ReLU flip near layer4's 36 values a channel: torch's own fp32
+// gradients are 2.1e-2 away from its fp64 ones.
+INSTANTIATE_TEST_SUITE_P(Torch, NetworkGolden,
+                         testing::Values(Case{"resnet20_28x28x1.golden", 1e-4, 1e-4, 2e-3},
+                                         Case{"resnet18_64x64x3.golden", 1e-4, 1e-4, 1e-3},
+                                         Case{"resnet8_15x15x3.golden", 1e-4, 1e-4, 1e-3},
+                                         Case{"resnet50_65x65x3.golden", 1e-4, 3e-2, 2e-3}),
+                         [](const auto& test) {
+                           const std::string file = test.param.file;
+                           return file.substr(0, file.find('_'));
+                         });
 
 }  // namespace
 }  // namespace npu

@@ -46,14 +46,15 @@ TEST_P(ModelSize, ParametersAndEntriesMatchTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(
     Reference, ModelSize,
-    testing::Values(Size{"resnet18", 1000, 3, 11689512, 122}, Size{"resnet34", 1000, 3, 21797672, 218},
-                    Size{"resnet50", 1000, 3, 25557032, 320}, Size{"resnet101", 1000, 3, 44549160, 626},
-                    Size{"resnet152", 1000, 3, 60192808, 932}, Size{"resnet50", 1001, 3, 25559081, 0},
-                    Size{"resnet18", 10, 3, 11181642, 0}, Size{"resnet8", 10, 3, 75290, 0},
-                    Size{"resnet14", 10, 3, 172506, 0}, Size{"resnet20", 10, 3, 269722, 0},
-                    Size{"resnet32", 10, 3, 464154, 0}, Size{"resnet44", 10, 3, 658586, 0},
-                    Size{"resnet56", 10, 3, 853018, 0}, Size{"resnet110", 10, 3, 1727962, 0},
-                    Size{"resnet8", 10, 1, 75002, 0}, Size{"resnet20", 10, 1, 269434, 0}));
+    testing::Values(
+        Size{"resnet18", 1000, 3, 11689512, 122}, Size{"resnet34", 1000, 3, 21797672, 218},
+        Size{"resnet50", 1000, 3, 25557032, 320}, Size{"resnet101", 1000, 3, 44549160, 626},
+        Size{"resnet152", 1000, 3, 60192808, 932}, Size{"resnet50", 1001, 3, 25559081, 0},
+        Size{"resnet18", 10, 3, 11181642, 0}, Size{"resnet8", 10, 3, 75290, 0},
+        Size{"resnet14", 10, 3, 172506, 0}, Size{"resnet20", 10, 3, 269722, 0},
+        Size{"resnet32", 10, 3, 464154, 0}, Size{"resnet44", 10, 3, 658586, 0},
+        Size{"resnet56", 10, 3, 853018, 0}, Size{"resnet110", 10, 3, 1727962, 0},
+        Size{"resnet8", 10, 1, 75002, 0}, Size{"resnet20", 10, 1, 269434, 0}));
 
 }  // namespace
 }  // namespace npu::model

@@ -1,4 +1,5 @@
-// Batch norm through the same passes that training uses: golden values and a gradient check against fp64.
+// Batch norm through the same passes that training uses: golden values and a gradient check against
+// fp64.
 #include "model/batch_norm.hpp"
 
 #include <gtest/gtest.h>
@@ -113,8 +114,9 @@ double objective(const std::vector<double>& y, const std::vector<float>& dz, con
     }
     for (size_t r = 0; r < rows; ++r) {
       const size_t i = r * bn.channels + c;
-      const double v = (y[i] - mean) / std::sqrt(variance + kBnEps) * static_cast<double>(bn.weight[c]) +
-                       static_cast<double>(bn.bias[c]);
+      const double v =
+          (y[i] - mean) / std::sqrt(variance + kBnEps) * static_cast<double>(bn.weight[c]) +
+          static_cast<double>(bn.bias[c]);
       total += v > 0 ? v * static_cast<double>(dz[i]) : 0;
     }
   }

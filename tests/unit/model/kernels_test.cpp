@@ -1,4 +1,5 @@
-// Every compiled version of the passes against plain, bit for bit, on shapes with tails; plain against fp64.
+// Every compiled version of the passes against plain, bit for bit, on shapes with tails; plain
+// against fp64.
 #include "model/kernels/kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -26,8 +27,9 @@ struct Shape {
   size_t width;
 };
 
-const Shape kShapes[] = {{1, 1}, {16, 16}, {17 * 48, 48}, {256 * 9, 256}, {256 * 9 + 32, 256},
-                         {5 * 7, 7}, {2048 * 5, 2048}, {300 * 13 + 100, 300}};
+const Shape kShapes[] = {
+    {1, 1},     {16, 16},         {17 * 48, 48},        {256 * 9, 256}, {256 * 9 + 32, 256},
+    {5 * 7, 7}, {2048 * 5, 2048}, {300 * 13 + 100, 300}};
 
 /// Inputs and outputs of all passes on one shape.
 struct Data {
@@ -51,8 +53,8 @@ struct Data {
 
 void run_forward(const Kernels& k, Data& d) {
   k.moments({d.x.data(), d.vectors[0].data(), d.sums[0].data(), d.sums[1].data()}, d.extent);
-  NormaliseArgs args{d.x.data(), d.vectors[0].data(), d.vectors[1].data(), nullptr, nullptr, nullptr,
-                     d.out.data()};
+  NormaliseArgs args{d.x.data(), d.vectors[0].data(), d.vectors[1].data(), nullptr, nullptr,
+                     nullptr,    d.out.data()};
   k.normalise(args, d.extent);
   args.y = d.y.data();
   args.residual = d.out.data();
@@ -128,9 +130,8 @@ TEST_P(EveryVersion, LetsNanThroughTheRelu) {
   d.x[5] = std::nanf("");
   const std::vector<float> ones(16, 1.0F);
   const std::vector<float> zeros(16, 0.0F);
-  GetParam()->normalise({d.x.data(), ones.data(), zeros.data(), nullptr, nullptr, nullptr,
-                         d.out.data()},
-                        d.extent);
+  GetParam()->normalise(
+      {d.x.data(), ones.data(), zeros.data(), nullptr, nullptr, nullptr, d.out.data()}, d.extent);
   EXPECT_TRUE(std::isnan(d.out[5]));
 }
 
@@ -147,8 +148,7 @@ TEST(PlainKernels, MomentsMatchFp64) {
     double s = 0;
     double q = 0;
     for (size_t r = 0; r < 40; ++r) {
-      const double v =
-          static_cast<double>(d.x[r * 256 + c]) - static_cast<double>(d.vectors[0][c]);
+      const double v = static_cast<double>(d.x[r * 256 + c]) - static_cast<double>(d.vectors[0][c]);
       s += v;
       q += v * v;
     }
@@ -164,9 +164,17 @@ TEST(PlainKernels, JoinMasksAddsAndSums) {
   const std::vector<float> y{5, 6, 7, 8};
   const std::vector<float> mean{1, 2};
   std::vector<float> out(4), sum(2), dot(2);
-  plain().join({.dx = dx.data(), .add = add.data(), .z = z.data(), .out = out.data(), .y = y.data(),
-                .mean = mean.data(), .sum = sum.data(), .dot = dot.data(), .y2 = nullptr,
-                .mean2 = nullptr, .dot2 = nullptr},
+  plain().join({.dx = dx.data(),
+                .add = add.data(),
+                .z = z.data(),
+                .out = out.data(),
+                .y = y.data(),
+                .mean = mean.data(),
+                .sum = sum.data(),
+                .dot = dot.data(),
+                .y2 = nullptr,
+                .mean2 = nullptr,
+                .dot2 = nullptr},
                {4, 2});
   EXPECT_EQ(out, (std::vector<float>{11, 0, 0, 44}));
   EXPECT_EQ(sum, (std::vector<float>{11, 44}));

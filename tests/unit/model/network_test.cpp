@@ -35,8 +35,8 @@ struct Rig {
     EXPECT_TRUE(network->bind(heap));
     network->initialise(seed);
     const auto n = static_cast<size_t>(config.batch);
-    images = random_values(
-        n * static_cast<size_t>(config.height * config.width * config.channels), 11);
+    images =
+        random_values(n * static_cast<size_t>(config.height * config.width * config.channels), 11);
     for (size_t i = 0; i < n; ++i) {
       labels.push_back(static_cast<int32_t>(i) % config.num_classes);
     }
@@ -132,7 +132,8 @@ TEST(Network, BucketsComeInOrderAndCompleteAndTheLastHoldsTheMetrics) {
   }));
   ASSERT_EQ(seen.size(), net.bucket_count());
   for (size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_TRUE(same_bits(seen[i], net.gradient_bucket(i))) << "written after it was announced: " << i;
+    EXPECT_TRUE(same_bits(seen[i], net.gradient_bucket(i)))
+        << "written after it was announced: " << i;
     if (i + 1 < seen.size()) {
       EXPECT_EQ(net.gradient_bucket(i).data() + seen[i].size(), net.gradient_bucket(i + 1).data());
     }
@@ -196,7 +197,8 @@ TEST(Network, EvaluationDoesNotDependOnTheBatch) {
       const auto part = sut.network->forward_eval(
           std::span(images).subspan(first * image, n * image), static_cast<int>(n));
       ASSERT_TRUE(part);
-      EXPECT_TRUE(same_bits(*part, std::span(want).subspan(first * 10, n * 10))) << first << " " << n;
+      EXPECT_TRUE(same_bits(*part, std::span(want).subspan(first * 10, n * 10)))
+          << first << " " << n;
     }
   }
 }
@@ -253,8 +255,8 @@ TEST(Network, FlatCopyIsABroadcast) {
 }
 
 TEST(Network, StateNamesFollowTorchvision) {
-  const auto sut = Network::plan({.arch = "resnet50", .height = 32, .width = 32, .batch = 2,
-                                  .training = false});
+  const auto sut =
+      Network::plan({.arch = "resnet50", .height = 32, .width = 32, .batch = 2, .training = false});
   ASSERT_TRUE(sut);
   const auto state = sut->state();
   EXPECT_EQ(state[0].name, "conv1.weight");
@@ -330,10 +332,12 @@ TEST(NetworkPlan, BadConfigurationIsNamed) {
 }
 
 TEST(NetworkPlan, OneValuePerChannelIsRefusedInTrainingOnly) {
-  NetworkConfig config{.arch = "resnet18", .num_classes = 10, .height = 32, .width = 32, .batch = 1};
+  NetworkConfig config{
+      .arch = "resnet18", .num_classes = 10, .height = 32, .width = 32, .batch = 1};
   const auto result = Network::plan(config);
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("layer4.0.bn1"), std::string::npos) << result.error().message;
+  EXPECT_NE(result.error().message.find("layer4.0.bn1"), std::string::npos)
+      << result.error().message;
   config.training = false;
   EXPECT_TRUE(Network::plan(config));
   config.training = true;

@@ -6,7 +6,12 @@ namespace npu::model {
 namespace {
 
 Parameter sized(const char* name, uint64_t floats, Role role = Role::kConvWeight) {
-  return {.name = name, .shape = {}, .role = role, .count = floats, .physical = floats, .layout = "a",
+  return {.name = name,
+          .shape = {},
+          .role = role,
+          .count = floats,
+          .physical = floats,
+          .layout = "a",
           .offset = 0};
 }
 
@@ -52,8 +57,8 @@ TEST(ParameterTable, HashSeesLayoutAndBuckets) {
 }
 
 TEST(Decays, ScopeDecidesByRole) {
-  for (const Role role : {Role::kConvWeight, Role::kFcWeight, Role::kFcBias, Role::kBnWeight,
-                          Role::kBnBias}) {
+  for (const Role role :
+       {Role::kConvWeight, Role::kFcWeight, Role::kFcBias, Role::kBnWeight, Role::kBnBias}) {
     EXPECT_TRUE(decays(DecayScope::kAll, role));
     EXPECT_EQ(decays(DecayScope::kWeightsOnly, role),
               role == Role::kConvWeight || role == Role::kFcWeight);

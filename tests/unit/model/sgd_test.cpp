@@ -32,8 +32,7 @@ TEST(Sgd, GoldenPlainMomentum) {
 }
 
 TEST(Sgd, GoldenNesterov) {
-  expect_values(three_steps({.nesterov = true}),
-                {0.904981, 0.769455705361, 0.5974764653564982});
+  expect_values(three_steps({.nesterov = true}), {0.904981, 0.769455705361, 0.5974764653564982});
 }
 
 TEST(Sgd, GoldenWithoutDecay) {
