@@ -81,7 +81,8 @@ std::vector<std::string> daemon_environment() {
     has_log = has_log || text.starts_with("NPU_LOG=");
     out.emplace_back(text);
   }
-  if (!has_log) out.emplace_back("NPU_LOG=error");  // what ends a run is in the report of the launcher
+  if (!has_log)
+    out.emplace_back("NPU_LOG=error");  // what ends a run is in the report of the launcher
   return out;
 }
 
