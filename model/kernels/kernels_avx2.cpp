@@ -3,6 +3,7 @@
 
 #define NPU_KERNEL_TABLE kAvx2Kernels
 #define NPU_KERNEL_NAME "avx2"
+#define NPU_KERNEL_LANES 8
 
 namespace npu::model {
 #include "model/kernels/kernels.inc"

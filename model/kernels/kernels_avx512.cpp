@@ -3,6 +3,7 @@
 
 #define NPU_KERNEL_TABLE kAvx512Kernels
 #define NPU_KERNEL_NAME "avx512"
+#define NPU_KERNEL_LANES 16
 
 namespace npu::model {
 #include "model/kernels/kernels.inc"

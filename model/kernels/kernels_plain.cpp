@@ -3,6 +3,7 @@
 
 #define NPU_KERNEL_TABLE kPlainKernels
 #define NPU_KERNEL_NAME "plain"
+#define NPU_KERNEL_LANES 4
 
 namespace npu::model {
 #include "model/kernels/kernels.inc"
