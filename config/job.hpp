@@ -54,6 +54,7 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kStep;
   int warmup_epochs = 0;
+  bool per_step = false;             // false: the rate changes at epoch borders only, as main.py's does
   int step_size = 30;                // step
   double gamma = 0.1;                // step, multistep
   std::vector<int> milestones;       // multistep

@@ -65,6 +65,8 @@ void add_training(std::vector<Field>& t, Job& job) {
                "decay batch-norm parameters and biases too, as PyTorch does"});
   ScheduleConfig& s = job.schedule;
   t.push_back({"schedule.kind", slot_of(s.kind), {}, kSchedules, "learning-rate schedule"});
+  t.push_back({"schedule.per_step", &s.per_step, {}, {},
+               "true: the learning rate follows the schedule at every step, not only at epoch borders"});
   t.push_back({"schedule.warmup_epochs", &s.warmup_epochs, {0, 100'000}, {},
                "epochs of linear warm-up; fewer than train.epochs"});
   t.push_back({"schedule.step_size", &s.step_size, {1, 100'000}, {}, "step: epochs between drops"});

@@ -16,9 +16,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-model::SgdParams sgd_params(const Job& job, double lr) {
+model::SgdParams sgd_params(const Job& job) {
   model::SgdParams p;
-  p.lr = static_cast<float>(lr);
   p.momentum = static_cast<float>(job.optimizer.momentum);
   p.weight_decay = static_cast<float>(job.optimizer.weight_decay);
   p.nesterov = job.optimizer.nesterov;
@@ -29,14 +28,15 @@ model::SgdParams sgd_params(const Job& job, double lr) {
 /// Forward, backward with each bucket's all-reduce started as it completes, then the optimizer bucket by bucket.
 class Stepper {
  public:
-  Stepper(Replica& replica, double lr)
-      : replica_(replica), params_(sgd_params(replica.job(), lr)), options_(replica.collective_options()) {
+  explicit Stepper(Replica& replica)
+      : replica_(replica), params_(sgd_params(replica.job())), options_(replica.collective_options()) {
     works_.resize(replica.network().bucket_count());
     // Bound once: constructing a std::function in every step could allocate.
     on_bucket_ = [this](size_t bucket) { reduce(bucket); };
   }
 
-  [[nodiscard]] Result<StepMetrics> run(const data::Batch& batch) {
+  [[nodiscard]] Result<StepMetrics> run(const data::Batch& batch, double lr) {
+    params_.lr = static_cast<float>(lr);
     model::Network& network = replica_.network();
     const auto n = static_cast<size_t>(batch.n);
     const size_t image = n == 0 ? 0 : image_elements();
@@ -95,7 +95,7 @@ struct Timing {
   Clock::time_point shown{};
 };
 
-void emit_step(Replica& replica, const EpochOptions& o, const TrainState& s, const StepMetrics& m, Timing& timing,
+void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainState& s, const StepMetrics& m, Timing& timing,
                EventSink& events) {
   if (replica.rank() != 0) return;
   const int64_t index = s.step_in_epoch - 1;
@@ -116,7 +116,7 @@ void emit_step(Replica& replica, const EpochOptions& o, const TrainState& s, con
   e.acc1_avg = 100 * s.sums.top1 / samples;
   e.acc5 = 100 * m.top5 / batch;
   e.acc5_avg = 100 * s.sums.top5 / samples;
-  e.lr = o.lr;
+  e.lr = lr;
   e.batch_s = timing.batch.value;
   e.batch_avg_s = timing.batch.average();
   e.data_s = timing.data.value;
@@ -144,7 +144,7 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, cons
   NPU_TRY(const auto loader,
           data::BatchLoader::create(set, augmenter, std::move(plan), replica.slots(),
                                     {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
-  Stepper stepper(replica, o.lr);
+  Stepper stepper(replica);
   EpochResult result;
   Timing timing;
   const auto begin = Clock::now();
@@ -152,7 +152,8 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, cons
   while (state.step_in_epoch < o.steps_per_epoch) {
     NPU_TRY(const data::Batch batch, loader->next());
     timing.data.add(seconds_since(step_begin));
-    NPU_TRY(const StepMetrics metrics, stepper.run(batch));
+    const double lr = o.lr(state.step_in_epoch);
+    NPU_TRY(const StepMetrics metrics, stepper.run(batch, lr));
     loader->release(batch);
     timing.batch.add(seconds_since(step_begin));
     step_begin = Clock::now();
@@ -164,7 +165,7 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, cons
     state.sums.samples += job.train.batch_size;
     result.images += job.train.batch_size;
     replica.device().set_progress(static_cast<uint64_t>(state.global_step));
-    emit_step(replica, o, state, metrics, timing, events);
+    emit_step(replica, o, lr, state, metrics, timing, events);
     NPU_TRY_VOID(emit_commits(replica, events));
     result.stopped = state.global_step >= o.stop_at_step;
     const bool every = o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;

@@ -32,7 +32,7 @@ struct StepMetrics {
 struct EpochOptions {
   int epoch = 0;
   int64_t steps_per_epoch = 0;
-  double lr = 0;
+  std::function<double(int64_t step_in_epoch)> lr;  // learning rate of a step, counted from 0
   int64_t stop_at_step = INT64_MAX;    // global step after which training ends
   int64_t checkpoint_every_steps = 0;  // 0 = never
 };

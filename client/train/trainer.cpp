@@ -92,7 +92,11 @@ class Trainer {
     EpochOptions o;
     o.epoch = epoch;
     o.steps_per_epoch = steps_per_epoch_;
-    o.lr = model::learning_rate(schedule_, epoch);
+    o.lr = [this, epoch](int64_t step) {
+      // Closed form of the position: a resumed run gets the bits of a straight one.
+      const double fraction = static_cast<double>(step) / static_cast<double>(steps_per_epoch_);
+      return model::learning_rate(schedule_, job_.schedule.per_step ? epoch + fraction : epoch);
+    };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
     o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
     if (state_.global_step >= o.stop_at_step) return true;
