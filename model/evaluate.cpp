@@ -32,18 +32,17 @@ void Network::Impl::eval_chunk(const float* source, float* out_logits) {
       option_a_forward(*block.option_a, x, graph.eval_chunk, side);
       residual.data = side;
     }
-    const float* src = x;
+    float* made = x;
     float* dst = spare;
     float* other = next;
     for (ConvBn& unit : block.units) {
-      run(unit, src, dst);
+      run(unit, made, dst);
       const bool last = &unit == &block.units.back();
       passes.normalise(dst, m * unit.out_image(), unit.bn, last ? residual : ResidualInput{}, dst);
-      src = dst;
+      made = dst;
       std::swap(dst, other);
     }
-    // src is one of the two inner maps; it becomes the next block's input and x becomes free.
-    float* made = const_cast<float*>(src);
+    // One of the two inner maps; it becomes the next block's input and x becomes free.
     (made == spare ? spare : next) = x;
     x = made;
   }

@@ -8,10 +8,10 @@
 namespace npu::model {
 namespace {
 
-/// Bytes of input and output that a chunk may hold: what one convolution writes is still in cache
-/// when the next pass reads it. Measured on 32 MiB of shared L3 and 1 MiB of L2,
-/// docs/design/004-model-execution.md.
-constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
+/// Bytes of input and output that a chunk may hold, so that what one convolution writes is still in
+/// cache when the next pass reads it. 1 to 2 MiB measured best on 1 MiB of L2 a core and 32 MiB of
+/// shared L3; 8 MiB and more cost up to 9 % (docs/design/004-model-execution.md).
+constexpr uint64_t kChunkBytes = uint64_t{2} << 20;
 constexpr int kMaxEvalChunk = 32;
 
 Result<void> check_config(const NetworkConfig& c) {
@@ -130,7 +130,7 @@ int choose_eval_chunk(Graph& graph, int eval_batch) {
   graph.each_unit([&](const ConvBn& unit) {
     most = std::max<uint64_t>(most, (unit.in_image() + unit.out_image()) * sizeof(float));
   });
-  const uint64_t fit = std::max<uint64_t>(1, 4 * kChunkBytes / most);
+  const uint64_t fit = std::max<uint64_t>(1, 8 * kChunkBytes / most);
   return static_cast<int>(
       std::min<uint64_t>({fit, static_cast<uint64_t>(eval_batch), kMaxEvalChunk}));
 }

@@ -64,11 +64,12 @@ struct StateEntry {
 /// Called as soon as gradient bucket `i` is complete; buckets come in ascending order.
 using BucketReady = std::function<void(size_t bucket)>;
 
-/// The network. Invariants: (1) nothing allocates between two calls once bound; (2) parameters,
-/// gradients and momentum share one flat element order, which is the order in which backward
-/// completes them (reverse layer order), in the layout that oneDNN computes with, its padding
-/// always zero; (3) same state, same input and same thread count give the same bits. Thread: one
-/// call at a time. Movable, not copyable.
+/// The network. Invariants: (1) no tensor memory is taken after bind (oneDNN makes small
+/// bookkeeping allocations in each execution); (2) parameters, gradients and momentum share one
+/// flat element order, the order in which backward completes gradients (reverse layer order), in
+/// the layout that oneDNN computes with, its padding always zero; (3) same state, same input and
+/// same thread count give the same bits. Thread: one call at a time; calls set the caller's OpenMP
+/// thread count. Movable, not copyable.
 class Network {
  public:
   /// Checks the configuration, lays out memory and builds the primitives; allocates no tensor.
