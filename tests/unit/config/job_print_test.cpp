@@ -21,7 +21,7 @@ Job unusual() {
   job.data = {DataFormat::kIdx, "null", 0, Augment::kImagenet, 77'777, 3, 9, 1};
   job.train = {7, 999, 1, 1'234'567'890'123};
   job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, true, false};
-  job.schedule = {ScheduleKind::kMultistep, 2, 5, 1e-7, {1, 2, 40}};
+  job.schedule = {ScheduleKind::kMultistep, 2, true, 5, 1e-7, {1, 2, 40}};
   job.precision = {true, "bf16", 0};
   job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
   job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b"};
