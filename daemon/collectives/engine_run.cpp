@@ -176,8 +176,8 @@ bool EngineRun::advance() noexcept {
   if (a.algorithm == shm::Algorithm::kRing) {
     while (!aborted_ && ring_.inject(a)) moved = true;
     Parker* next = ring_owners_ > 1 ? &helpers_[0]->parker() : nullptr;
-    moved |= serve_ring(ring_, a, 0, a.ranks / ring_owners_, next, nullptr);
-    moved |= ring_.reap(a);
+    moved |= serve_ring(ring_, a.ranks, 0, a.ranks / ring_owners_, next, nullptr);
+    moved |= ring_.reap();
   } else if (!aborted_) {
     moved = run_one_slice(a);
   }

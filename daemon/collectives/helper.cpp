@@ -26,14 +26,14 @@ bool Helper::give(const HelperTask& task) noexcept {
   return true;
 }
 
-bool serve_ring(Ring& ring, Active& active, uint32_t first, uint32_t end, Parker* next,
+bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
                 Parker* coordinator) noexcept {
   bool moved = false;
   for (uint32_t d = first; d < end; ++d) {
-    if (!ring.serve(active, d)) continue;
+    if (!ring.serve(d)) continue;
     moved = true;
     if (d + 1 == end && next != nullptr) next->notify();
-    if (d + 2 == active.ranks && coordinator != nullptr) coordinator->notify();
+    if (d + 2 == ranks && coordinator != nullptr) coordinator->notify();
   }
   return moved;
 }
@@ -43,7 +43,7 @@ namespace {
 /// One step of a task; false when this thread has nothing to do for it now.
 bool advance(const HelperTask& task, Parker& coordinator) noexcept {
   if (task.ring == nullptr) return run_one_slice(*task.active);
-  return serve_ring(*task.ring, *task.active, task.first_device, task.end_device, task.next,
+  return serve_ring(*task.ring, task.active->ranks, task.first_device, task.end_device, task.next,
                     &coordinator);
 }
 

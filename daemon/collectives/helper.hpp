@@ -51,7 +51,7 @@ class Helper {
 
 /// Serves devices [first, end) of a ring once each; notifies `next` when a token crossed to its devices and
 /// `coordinator` when a slice finished. True if anything moved.
-bool serve_ring(Ring& ring, Active& active, uint32_t first, uint32_t end, Parker* next,
+bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
                 Parker* coordinator) noexcept;
 
 }  // namespace npu::daemon

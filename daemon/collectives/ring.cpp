@@ -11,7 +11,9 @@
 namespace npu::daemon {
 namespace {
 
+// A token names its collective: a thread that was held up in an earlier one must not apply that one's buffers to it.
 struct Token {
+  Active* active;
   uint32_t slot;
   uint32_t gather;  // 0: partial on its way to rank N-1, 1: result on its way round
   uint64_t slice;
@@ -57,16 +59,16 @@ bool Ring::inject(Active& a) noexcept {
   a.next.store(slice + 1, std::memory_order_relaxed);
   const auto slot = static_cast<uint32_t>(__builtin_ctz(impl_->free_mask));
   impl_->free_mask &= ~(1u << slot);
-  NPU_CHECK(impl_->injected().queue.push(Token{slot, 0, slice}));
+  NPU_CHECK(impl_->injected().queue.push(Token{&a, slot, 0, slice}));
   return true;
 }
 
-bool Ring::reap(Active& a) noexcept {
+bool Ring::reap() noexcept {
   Token token;
   bool any = false;
   while (impl_->finished().queue.pop(token)) {
     impl_->free_mask |= 1u << token.slot;
-    a.done.fetch_add(1, std::memory_order_release);
+    token.active->done.fetch_add(1, std::memory_order_release);
     any = true;
   }
   return any;
@@ -112,12 +114,13 @@ void gather_hop(const Active& a, uint32_t device, const Token& token) noexcept {
 
 }  // namespace
 
-bool Ring::serve(Active& a, uint32_t device) noexcept {
+bool Ring::serve(uint32_t device) noexcept {
   Impl& r = *impl_;
   Token token;
   if (!r.hops[device].queue.pop(token)) {
     if (device != 0 || !r.injected().queue.pop(token)) return false;
   }
+  Active& a = *token.active;
   const uint32_t last = r.ranks - 1;
   if (token.gather == 0) {
     fold_hop(a, device, token, r.slot(token.slot));

@@ -26,9 +26,9 @@ class Ring {
   /// Starts a slice of `active` if a slot is free and a slice is left. Coordinator only.
   bool inject(Active& active) noexcept;
   /// Takes finished slices back; true if any. Coordinator only.
-  bool reap(Active& active) noexcept;
+  bool reap() noexcept;
   /// Device `device` moves one token on; true if it did.
-  bool serve(Active& active, uint32_t device) noexcept;
+  bool serve(uint32_t device) noexcept;
   /// True if device `device` has a token waiting.
   [[nodiscard]] bool has_work(uint32_t device) const noexcept;
   /// True if finished slices wait to be reaped.

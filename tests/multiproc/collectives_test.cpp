@@ -122,6 +122,34 @@ TEST(Work, ManyOutstandingOperationsCompleteInOrder) {
   for (const int code : test::run_threads(daemon.socket(), 4, body)) EXPECT_EQ(code, 0);
 }
 
+// A helper thread that is held up in one ring must not touch the next one's slices with the old one's buffers.
+TEST(Work, RingsBackToBackKeepTheirBuffersApart) {
+  DaemonProcess daemon({"--engine-threads", "4"});
+  const auto body = [](Device& device) {
+    auto* data = reinterpret_cast<float*>(device.arena().data());
+    for (int round = 0; round < 40; ++round) {
+      std::vector<client::Work> works;
+      for (int i = 0; i < 50; ++i) {
+        float* at = data + i * 1000;
+        const auto count = static_cast<uint64_t>(11 + 7 * i);
+        for (uint64_t k = 0; k < count; ++k) at[k] = static_cast<float>(i + 1);
+        auto work = device.world().all_reduce(at, at, count, DType::kFloat32, ReduceOp::kSum,
+                                              {.algorithm = shm::Algorithm::kRing});
+        if (!work) return 1;
+        works.push_back(std::move(*work));
+      }
+      for (int i = 0; i < 50; ++i) {
+        if (!works[static_cast<size_t>(i)].wait()) return 2;
+        for (int k = 0; k < 11 + 7 * i; ++k) {
+          if (data[i * 1000 + k] != static_cast<float>(5 * (i + 1))) return 3;
+        }
+      }
+    }
+    return 0;
+  };
+  for (const int code : test::run_threads(daemon.socket(), 5, body)) EXPECT_EQ(code, 0);
+}
+
 TEST(Work, FullRingRefusesAndLosesNothing) {
   DaemonProcess daemon;
   const auto body = [](Device& device) {

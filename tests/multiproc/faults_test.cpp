@@ -84,6 +84,8 @@ TEST(Stall, AStoppedRankIsNamedAtTheDeadlineAndWakesUpEvicted) {
 TEST(Leave, ACollectiveThatNeedsARankThatLeftFailsAtOnce) {
   DaemonProcess daemon;
   const auto codes = test::wait_ranks(test::fork_ranks(daemon.socket(), 3, [](Device& d) {
+    auto all_here = d.world().barrier();
+    if (!all_here || !all_here->wait()) return 2;
     if (d.rank() == 1) return 0;  // run_rank detaches
     return barriers_until(d, Code::kAborted, "rank 1 has left");
   }));

@@ -29,7 +29,7 @@ TEST(LoadJob, ReadsTheFashionMnistJobAsDesigned) {
   const auto sut = load_job(std::string(NPU_JOBS_DIR) + "/resnet20-fashion-mnist.yaml");
   ASSERT_TRUE(sut) << sut.error().message;
   EXPECT_EQ(sut->world(), 8);
-  EXPECT_EQ(sut->rank_batch(), 32);
+  EXPECT_EQ(sut->rank_batch(), 16);
   EXPECT_EQ(sut->model.arch, "resnet20");
   EXPECT_EQ(sut->data.format, DataFormat::kIdx);
   EXPECT_EQ(sut->data.augment, Augment::kCifar);
