@@ -1,0 +1,154 @@
+// Exported weights are PyTorch's: load_state_dict(strict=True) into a resnet of the same definition
+// takes them, and both networks give the same logits on 100 images.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "e2e_fixture.hpp"
+#include "model/network.hpp"
+#include "shm/format/safetensors.hpp"
+
+namespace npu::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kImages = 100;
+
+struct Case {
+  const char* arch;
+  int size;
+  int channels;
+  std::vector<std::string> sets;
+};
+
+void PrintTo(const Case& c, std::ostream* os) { *os << c.arch; }
+
+/// Pixel i of the images; torch_resnet.py computes the same.
+float pixel(uint32_t i) {
+  uint32_t x = i * 0x9E3779B9U + 1U;
+  x = (x ^ (x >> 16)) * 0x7FEB352DU;
+  x = (x ^ (x >> 15)) * 0x846CA68BU;
+  x ^= x >> 16;
+  return static_cast<float>(static_cast<double>(x >> 8) / 8388608.0 - 1.0);
+}
+
+class ExportTest : public E2eTest, public testing::WithParamInterface<Case> {
+ protected:
+  Outcome run(const std::vector<std::string>& argv) {
+    const std::string out = root_ + "/run.out", err = root_ + "/run.err";
+    const UniqueFd out_fd(::open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    const UniqueFd err_fd(::open(err.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    client::ChildSpec spec{.path = argv[0],
+                           .argv = argv,
+                           .env = env_,
+                           .stdout_fd = out_fd.get(),
+                           .stderr_fd = err_fd.get()};
+    auto child = client::Child::start(spec);
+    if (!child) return {};
+    const int code = child->wait().code();
+    return {code, contents(out), contents(err)};
+  }
+
+  /// Every entry of the state dict from the file; a missing or odd one fails the test.
+  static void load(model::Network& network, const std::string& path) {
+    auto opened = SafetensorsFile::open(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
+    ASSERT_TRUE(opened) << opened.error().message;
+    const auto state = network.state();
+    EXPECT_EQ(opened->tensors().size(), state.size());
+    for (size_t i = 0; i < state.size(); ++i) {
+      const auto* entry = opened->find(state[i].name);
+      ASSERT_NE(entry, nullptr) << state[i].name;
+      if (state[i].kind == model::StateKind::kBatchesTracked) continue;
+      std::vector<float> values(state[i].count);
+      ASSERT_TRUE(opened->read_tensor(*entry, std::as_writable_bytes(std::span(values))))
+          << state[i].name;
+      network.import_state(i, values);
+    }
+  }
+
+  /// Our logits on the formula's images, written as raw fp32.
+  static void write_logits(const std::string& weights, const std::string& path) {
+    const Case& c = GetParam();
+    auto network = model::Network::plan({.arch = c.arch,
+                                         .num_classes = 10,
+                                         .channels = c.channels,
+                                         .height = c.size,
+                                         .width = c.size,
+                                         .batch = kImages,
+                                         .training = false});
+    ASSERT_TRUE(network) << network.error().message;
+    model::HeapAllocator heap;
+    ASSERT_TRUE(network->bind(heap));
+    load(*network, weights);
+    std::vector<float> images(static_cast<size_t>(kImages * c.size * c.size * c.channels));
+    for (size_t i = 0; i < images.size(); ++i) images[i] = pixel(static_cast<uint32_t>(i));
+    const auto logits = network->forward_eval(images, kImages);
+    ASSERT_TRUE(logits) << logits.error().message;
+    const auto bytes = std::as_bytes(*logits);
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+};
+
+TEST_P(ExportTest, TorchLoadsTheExportAndGivesTheSameLogits) {
+  const Case& c = GetParam();
+  std::vector<std::string> sets = {std::string("model.arch=") + c.arch,
+                                   "data.image_size=" + std::to_string(c.size),
+                                   "data.channels=" + std::to_string(c.channels)};
+  sets.insert(sets.end(), c.sets.begin(), c.sets.end());
+  const Outcome trained = launch(sets);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+
+  const Outcome list = npu({"ckpt", "ls", "tiny", "-o", "json"});
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("\"latest\":true"));
+  EXPECT_EQ(npu({"ckpt", "verify", "tiny"}).code, 0);
+  const std::string weights = root_ + "/w.safetensors", logits = root_ + "/logits.f32";
+  const Outcome exported = npu({"ckpt", "export", "tiny", "--to", weights});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  ASSERT_NO_FATAL_FAILURE(write_logits(weights, logits));
+
+  if (run({"/usr/bin/python3", "-c", "import torch"}).code != 0) {
+    GTEST_SKIP() << "python3-torch is not installed: the export was made but not compared";
+  }
+  const Outcome got =
+      run({"/usr/bin/python3", NPU_TORCH_SCRIPT, c.arch, std::to_string(c.channels),
+           std::to_string(c.size), std::to_string(kImages), weights, logits, "1e-4"});
+  std::printf("%s", got.out.c_str());
+  EXPECT_EQ(got.code, 0) << got.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Arch, ExportTest,
+    testing::Values(Case{"resnet8", 16, 1, {}}, Case{"resnet20", 28, 1, {"train.epochs=1"}},
+                    Case{"resnet18",
+                         64,
+                         3,
+                         {"train.epochs=1", "devices=0-1", "data.train_samples=64",
+                          "data.val_samples=16", "train.batch_size=16"}}),
+    [](const auto& test) { return std::string(test.param.arch); });
+
+using DamageTest = E2eTest;
+
+TEST_F(DamageTest, DamagedCheckpointDoesNotVerify) {
+  const client::DoneEvent end = done({});
+  const std::string path = end.checkpoint + "/model.safetensors";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  std::fstream damaged(path, std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(-5, std::ios::end);
+  damaged.put('\x7f');
+  damaged.close();
+  const Outcome got = npu({"ckpt", "verify", "tiny"});
+  EXPECT_EQ(got.code, 65) << got.out << got.err;
+  EXPECT_THAT(got.err, HasSubstr("1 of 2"));
+  const Outcome next = launch({});
+  ASSERT_EQ(next.code, 0) << next.err;
+  const auto events = events_of(next.out);
+  EXPECT_EQ(last<client::StartEvent>(events)->resumed_step, 9);
+  EXPECT_EQ(last<client::DoneEvent>(events)->weights_digest, end.weights_digest);
+}
+
+}  // namespace
+}  // namespace npu::e2e

@@ -1,0 +1,58 @@
+// A job that was stopped and launched again ends as if it had never stopped, wherever it stopped.
+#include <gmock/gmock.h>
+
+#include "e2e_fixture.hpp"
+
+namespace npu::e2e {
+namespace {
+
+void expect_same(const client::EpochEvent& got, const client::EpochEvent& want) {
+  EXPECT_EQ(got.epoch, want.epoch);
+  EXPECT_EQ(got.train_loss, want.train_loss);
+  EXPECT_EQ(got.train_acc1, want.train_acc1);
+  EXPECT_EQ(got.val_loss, want.val_loss);
+  EXPECT_EQ(got.val_acc1, want.val_acc1);
+  EXPECT_EQ(got.val_acc5, want.val_acc5);
+  EXPECT_EQ(got.val_samples, want.val_samples);
+}
+
+class ResumeTest : public E2eTest, public testing::WithParamInterface<int> {};
+
+TEST_P(ResumeTest, StoppedJobEndsAsTheStraightRun) {
+  const Outcome straight = launch({"name=straight"});
+  ASSERT_EQ(straight.code, 0) << straight.err;
+  const auto wanted = events_of(straight.out);
+
+  const std::string stop = "train.stop_after_steps=" + std::to_string(GetParam());
+  const client::DoneEvent stopped = done({stop});
+  EXPECT_EQ(stopped.steps, GetParam());
+  const Outcome rest = launch({});
+
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const auto events = events_of(rest.out);
+  const auto start = last<client::StartEvent>(events);
+  ASSERT_TRUE(start && start->resumed_step);
+  EXPECT_EQ(*start->resumed_step, GetParam() + 1);
+  EXPECT_EQ(last<client::DoneEvent>(events)->weights_digest,
+            last<client::DoneEvent>(wanted)->weights_digest);
+  EXPECT_EQ(last<client::DoneEvent>(events)->best_acc1, last<client::DoneEvent>(wanted)->best_acc1);
+  ASSERT_TRUE(last<client::EpochEvent>(events) && last<client::EpochEvent>(wanted));
+  expect_same(*last<client::EpochEvent>(events), *last<client::EpochEvent>(wanted));
+}
+
+// 8 steps an epoch: inside the first, at the border, inside the last, one before the end.
+INSTANTIATE_TEST_SUITE_P(AfterStep, ResumeTest, testing::Values(3, 8, 11, 15),
+                         testing::PrintToStringParamName());
+
+class FinishedTest : public E2eTest {};
+
+TEST_F(FinishedTest, LaunchOfAFinishedJobSaysTheSameAgain) {
+  const client::DoneEvent first = done({});
+  const client::DoneEvent again = done({});
+  EXPECT_EQ(again.weights_digest, first.weights_digest);
+  EXPECT_EQ(again.steps, first.steps);
+  EXPECT_EQ(again.best_acc1, first.best_acc1);
+}
+
+}  // namespace
+}  // namespace npu::e2e
