@@ -7,38 +7,80 @@
 namespace npu::shm {
 namespace {
 
-/// Bytes the operation reads at send_offset and writes at recv_offset on this rank.
+/// Bytes the operation reads at send_offset and writes at recv_offset on this rank; `part` is count elements.
 struct Extent {
   uint64_t send, recv;
 };
 
-bool reduces(Op op) noexcept { return op == Op::kAllReduce; }
+Extent extent_of(const Submission& s, const SubmissionLimits& limits, uint64_t part) noexcept {
+  const uint64_t all = part * limits.world;
+  const bool root = s.root == limits.rank;
+  switch (static_cast<Op>(s.op)) {
+    case Op::kReduce: return {part, root ? part : 0};
+    case Op::kAllGather: return {part, all};
+    case Op::kReduceScatter: return {all, part};
+    case Op::kScatter: return {root ? all : 0, part};
+    case Op::kGather: return {part, root ? all : 0};
+    case Op::kAllToAll: return {all, all};
+    default: return {part, part};
+  }
+}
+
+/// In place means: the smaller buffer is the rank's own part of the larger one, or both are the same.
+bool in_place(const Submission& s, const SubmissionLimits& limits, const Extent& e, uint64_t part) noexcept {
+  if (static_cast<Op>(s.op) == Op::kAllToAll) return false;  // a part would be overwritten before it is read
+  if (e.send == e.recv) return s.send_offset == s.recv_offset;
+  if (e.send < e.recv) return s.send_offset == s.recv_offset + limits.rank * part;
+  return s.recv_offset == s.send_offset + limits.rank * part;
+}
 
 /// True if [offset, offset + bytes) lies in the arena; safe against wrap-around.
 bool in_arena(uint64_t offset, uint64_t bytes, uint64_t arena_bytes) noexcept {
   return bytes <= arena_bytes && offset <= arena_bytes - bytes;
 }
 
-bool overlaps_partly(uint64_t a, uint64_t b, uint64_t bytes) noexcept {
-  if (a == b || bytes == 0) return false;
-  const uint64_t distance = a < b ? b - a : a - b;
-  return distance < bytes;
+bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) noexcept {
+  if (a_bytes == 0 || b_bytes == 0) return false;
+  return a < b ? b - a < a_bytes : a - b < b_bytes;
 }
 
 Fault validate_ranges(const Submission& s, const SubmissionLimits& limits, uint64_t element) noexcept {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(s.count, element, &bytes)) return Fault::kCount;
-  if ((s.flags & kFlagInline) != 0) return bytes <= kInlineBytes ? Fault::kNone : Fault::kCount;
-  if (!in_arena(s.send_offset, bytes, limits.arena_bytes) ||
-      !in_arena(s.recv_offset, bytes, limits.arena_bytes)) {
+  if ((s.flags & kFlagInline) != 0) {
+    const Op op = static_cast<Op>(s.op);
+    if (op != Op::kAllReduce && op != Op::kBroadcast) return Fault::kFlags;
+    return bytes <= kInlineBytes ? Fault::kNone : Fault::kCount;
+  }
+  if (bytes > limits.arena_bytes) return Fault::kRange;  // world * bytes cannot overflow below
+  const Extent e = extent_of(s, limits, bytes);
+  if (!in_arena(s.send_offset, e.send, limits.arena_bytes) ||
+      !in_arena(s.recv_offset, e.recv, limits.arena_bytes)) {
     return Fault::kRange;
   }
   if (s.send_offset % element != 0 || s.recv_offset % element != 0) return Fault::kAlignment;
-  if (overlaps_partly(s.send_offset, s.recv_offset, bytes)) return Fault::kOverlap;
+  const bool overlapping = overlap(s.send_offset, e.send, s.recv_offset, e.recv);
+  if (overlapping && !in_place(s, limits, e, bytes)) return Fault::kOverlap;
   return Fault::kNone;
 }
 
 }  // namespace
+
+const char* op_name(Op op) noexcept {
+  switch (op) {
+    case Op::kNone: break;
+    case Op::kAllReduce: return "all-reduce";
+    case Op::kBroadcast: return "broadcast";
+    case Op::kBarrier: return "barrier";
+    case Op::kReduce: return "reduce";
+    case Op::kAllGather: return "all-gather";
+    case Op::kReduceScatter: return "reduce-scatter";
+    case Op::kScatter: return "scatter";
+    case Op::kGather: return "gather";
+    case Op::kAllToAll: return "all-to-all";
+  }
+  return "unknown operation";
+}
 
 std::string_view fault_name(Fault fault) noexcept {
   switch (fault) {
@@ -69,8 +111,8 @@ Fault validate(const Submission& s, const SubmissionLimits& limits) noexcept {
   if (op == Op::kBarrier) return Fault::kNone;
   const uint64_t element = dtype_size(static_cast<DType>(s.dtype));
   if (element == 0) return Fault::kDType;
-  if (reduces(op) && s.reduce_op >= kReduceOpCount) return Fault::kReduceOp;
-  if (op == Op::kBroadcast && s.root >= limits.world) return Fault::kRoot;
+  if (op_reduces(op) && s.reduce_op >= kReduceOpCount) return Fault::kReduceOp;
+  if (op_has_root(op) && s.root >= limits.world) return Fault::kRoot;
   return validate_ranges(s, limits, element);
 }
 

@@ -26,6 +26,7 @@ struct SubmissionLimits {
   uint64_t generation = 0;
   uint64_t arena_bytes = 0;
   uint32_t world = 1;
+  uint32_t rank = 0;
 };
 
 enum class Fault : uint8_t {

@@ -17,8 +17,23 @@ enum class Op : uint8_t {
   kAllReduce = 1,
   kBroadcast = 2,
   kBarrier = 3,
+  kReduce = 4,         // count elements of every rank -> root
+  kAllGather = 5,      // count of each rank -> world * count on every rank, in rank order
+  kReduceScatter = 6,  // world * count of every rank -> the folded part of count elements of each rank
+  kScatter = 7,        // world * count of root -> count on each rank
+  kGather = 8,         // count of each rank -> world * count on root
+  kAllToAll = 9,       // part j of rank i -> part i of rank j, count elements a part
 };
-inline constexpr uint8_t kOpCount = 4;
+inline constexpr uint8_t kOpCount = 10;
+
+[[nodiscard]] constexpr bool op_reduces(Op op) noexcept {
+  return op == Op::kAllReduce || op == Op::kReduce || op == Op::kReduceScatter;
+}
+[[nodiscard]] constexpr bool op_has_root(Op op) noexcept {
+  return op == Op::kBroadcast || op == Op::kReduce || op == Op::kScatter || op == Op::kGather;
+}
+/// "all-reduce", "reduce-scatter", ...
+[[nodiscard]] const char* op_name(Op op) noexcept;
 
 enum class Algorithm : uint8_t { kAuto = 0, kRing = 1, kDirect = 2 };
 inline constexpr uint8_t kAlgorithmCount = 3;

@@ -86,32 +86,32 @@ Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b
   request.count = b.count;
   request.dtype = static_cast<uint8_t>(b.dtype);
   if (bytes == 0) return {};
-  if (b.send == nullptr || b.recv == nullptr) {
+  if ((b.send == nullptr && b.send_parts > 0) || (b.recv == nullptr && b.recv_parts > 0)) {
     return fail(Code::kInvalidArgument, "{}: a buffer is null but {} elements are to be moved", what, b.count);
   }
-  if (bytes <= shm::kInlineBytes) {  // by size alone, so that all ranks decide alike
+  const bool small_op = request.op == shm::Op::kAllReduce || request.op == shm::Op::kBroadcast;
+  if (small_op && bytes <= shm::kInlineBytes) {  // by size alone, so that all ranks decide alike
     request.flags |= shm::kFlagInline;
     std::memcpy(request.inline_payload.data(), b.send, bytes);
     return {};
   }
-  const auto offset_of = [&](const void* p) -> std::optional<uint64_t> {
-    const auto* at = static_cast<const std::byte*>(p);
-    const auto* begin = place_.arena.data();
-    if (at < begin || at > begin + place_.arena.size()) return std::nullopt;
-    const auto offset = static_cast<uint64_t>(at - begin);
-    if (bytes > place_.arena.size() - offset) return std::nullopt;
-    return offset;
-  };
-  const auto send = offset_of(b.send);
-  const auto recv = offset_of(b.recv);
-  if (!send || !recv) {
-    return fail(Code::kInvalidArgument,
-                "{}: the {} buffer of {} bytes is not inside the device's arena; allocate it there", what,
-                send ? "receive" : "send", bytes);
-  }
-  request.send_offset = *send;
-  request.recv_offset = *recv;
+  NPU_TRY(request.send_offset, arena_offset(b.send, bytes, b.send_parts, what));
+  NPU_TRY(request.recv_offset, arena_offset(b.recv, bytes, b.recv_parts, what));
   return {};
+}
+
+Result<uint64_t> Communicator::arena_offset(const void* p, uint64_t part_bytes, uint64_t parts, const char* what) const {
+  if (parts == 0) return uint64_t{0};
+  const auto* at = static_cast<const std::byte*>(p);
+  const auto* begin = place_.arena.data();
+  const uint64_t size = place_.arena.size();
+  const bool inside = at >= begin && at <= begin + size;
+  const uint64_t left = inside ? size - static_cast<uint64_t>(at - begin) : 0;
+  if (!inside || part_bytes > left / parts) {
+    return fail(Code::kInvalidArgument, "{}: a buffer of {} x {} bytes is not inside the device's arena; allocate it there",
+                what, parts, part_bytes);
+  }
+  return static_cast<uint64_t>(at - begin);
 }
 
 Result<Work> Communicator::submit(shm::Request& request, const Buffers& buffers, const char* what) {
@@ -127,28 +127,75 @@ Result<Work> Communicator::submit(shm::Request& request, const Buffers& buffers,
               is_inline ? static_cast<uint32_t>(buffers.count * dtype_size(buffers.dtype)) : 0);
 }
 
+namespace {
+
+shm::Request make_request(shm::Op op, const CollectiveOptions& options) {
+  return {.op = op,
+          .algorithm = options.algorithm,
+          .flags = options.sum_squares ? shm::kFlagSumSquares : 0,
+          .timeout_ms = timeout_ms(options.timeout),
+          .scale = options.scale};
+}
+
+}  // namespace
+
 Result<Work> Communicator::all_reduce(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op,
                                       const CollectiveOptions& options) {
-  shm::Request request{.op = shm::Op::kAllReduce,
-                       .reduce_op = static_cast<uint8_t>(op),
-                       .algorithm = options.algorithm,
-                       .flags = options.sum_squares ? shm::kFlagSumSquares : 0,
-                       .timeout_ms = timeout_ms(options.timeout),
-                       .scale = options.scale};
+  shm::Request request = make_request(shm::Op::kAllReduce, options);
+  request.reduce_op = static_cast<uint8_t>(op);
   return submit(request, {send, recv, count, dtype}, "all-reduce");
 }
 
 Result<Work> Communicator::broadcast(void* buffer, uint64_t count, DType dtype, uint32_t root,
                                      const CollectiveOptions& options) {
-  shm::Request request{.op = shm::Op::kBroadcast,
-                       .algorithm = options.algorithm,
-                       .root = root,
-                       .timeout_ms = timeout_ms(options.timeout)};
+  shm::Request request = make_request(shm::Op::kBroadcast, options);
+  request.root = root;
   return submit(request, {buffer, buffer, count, dtype}, "broadcast");
 }
 
+Result<Work> Communicator::reduce(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op, uint32_t root,
+                                  const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kReduce, options);
+  request.reduce_op = static_cast<uint8_t>(op);
+  request.root = root;
+  return submit(request, {send, recv, count, dtype, 1, root == rank() ? 1u : 0u}, "reduce");
+}
+
+Result<Work> Communicator::all_gather(const void* send, void* recv, uint64_t count, DType dtype,
+                                      const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kAllGather, options);
+  return submit(request, {send, recv, count, dtype, 1, size()}, "all-gather");
+}
+
+Result<Work> Communicator::reduce_scatter(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op,
+                                          const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kReduceScatter, options);
+  request.reduce_op = static_cast<uint8_t>(op);
+  return submit(request, {send, recv, count, dtype, size(), 1}, "reduce-scatter");
+}
+
+Result<Work> Communicator::scatter(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
+                                   const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kScatter, options);
+  request.root = root;
+  return submit(request, {send, recv, count, dtype, root == rank() ? size() : 0, 1}, "scatter");
+}
+
+Result<Work> Communicator::gather(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
+                                  const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kGather, options);
+  request.root = root;
+  return submit(request, {send, recv, count, dtype, 1, root == rank() ? size() : 0}, "gather");
+}
+
+Result<Work> Communicator::all_to_all(const void* send, void* recv, uint64_t count, DType dtype,
+                                      const CollectiveOptions& options) {
+  shm::Request request = make_request(shm::Op::kAllToAll, options);
+  return submit(request, {send, recv, count, dtype, size(), size()}, "all-to-all");
+}
+
 Result<Work> Communicator::barrier(const CollectiveOptions& options) {
-  shm::Request request{.op = shm::Op::kBarrier, .timeout_ms = timeout_ms(options.timeout)};
+  shm::Request request = make_request(shm::Op::kBarrier, options);
   return submit(request, {nullptr, nullptr, 0, DType::kUint8}, "barrier");
 }
 

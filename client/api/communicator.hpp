@@ -84,6 +84,24 @@ class Communicator {
   /// `buffer` of every rank becomes rank `root`'s.
   [[nodiscard]] Result<Work> broadcast(void* buffer, uint64_t count, DType dtype, uint32_t root,
                                        const CollectiveOptions& options = {});
+  /// As all_reduce, but only rank `root`'s recv is written; others may pass null.
+  [[nodiscard]] Result<Work> reduce(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op, uint32_t root,
+                                    const CollectiveOptions& options = {});
+  /// recv (size() * count) = every rank's send (count) in rank order. In place: send == recv + rank() * count.
+  [[nodiscard]] Result<Work> all_gather(const void* send, void* recv, uint64_t count, DType dtype,
+                                        const CollectiveOptions& options = {});
+  /// recv (count) = this rank's part of the reduction of send (size() * count). In place: recv == send + rank() * count.
+  [[nodiscard]] Result<Work> reduce_scatter(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op,
+                                            const CollectiveOptions& options = {});
+  /// recv (count) = this rank's part of root's send (size() * count); `send` may be null elsewhere.
+  [[nodiscard]] Result<Work> scatter(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
+                                     const CollectiveOptions& options = {});
+  /// Root's recv (size() * count) = every rank's send (count); `recv` may be null elsewhere.
+  [[nodiscard]] Result<Work> gather(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
+                                    const CollectiveOptions& options = {});
+  /// Part i of recv = part rank() of rank i's send, count elements a part. Not in place.
+  [[nodiscard]] Result<Work> all_to_all(const void* send, void* recv, uint64_t count, DType dtype,
+                                        const CollectiveOptions& options = {});
   /// Completes when every rank has called it.
   [[nodiscard]] Result<Work> barrier(const CollectiveOptions& options = {});
 
@@ -100,9 +118,13 @@ class Communicator {
     void* recv;
     uint64_t count;
     DType dtype;
+    uint64_t send_parts = 1, recv_parts = 1;  // times count; 0 = the buffer is not used on this rank
   };
   [[nodiscard]] Result<Work> submit(shm::Request& request, const Buffers& buffers, const char* what);
   [[nodiscard]] Result<void> place_buffers(shm::Request& request, const Buffers& buffers, const char* what) const;
+  /// Offset of `parts` x `part_bytes` at `p`; 0 when the buffer is not used.
+  [[nodiscard]] Result<uint64_t> arena_offset(const void* p, uint64_t part_bytes, uint64_t parts,
+                                              const char* what) const;
   [[nodiscard]] Result<shm::Outcome> wait(uint64_t ticket);
   [[nodiscard]] Error run_error() const;
 

@@ -123,7 +123,10 @@ Result<void> Device::Impl::wait_complete() {
                   missing_ranks(board().members.joined_mask.load(std::memory_order_acquire), options.world),
                   options.world, static_cast<double>(options.join_timeout.count()) / 1000.0);
     }
+    // The doorbell was read before the state, so a change in between ends the sleep at once.
+    submit().rank.waiting.fetch_add(1, std::memory_order_seq_cst);
     shm::futex_wait(board().doorbell.value, bell, deadline.remaining(shm::kWaitSlice));
+    submit().rank.waiting.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 

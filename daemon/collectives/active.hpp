@@ -25,6 +25,8 @@ struct Active {
   uint64_t count = 0;
   uint64_t element_bytes = 4;
   uint64_t slice_elements = 0;
+  uint64_t parts = 1;        // what the operation consists of: per-rank parts, or pairs of ranks
+  uint64_t part_slices = 0;  // slices of one part
   uint64_t slices = 0;
   double scale = 1.0;
   const ReduceKernel* kernel = nullptr;
@@ -42,7 +44,11 @@ struct Active {
   [[nodiscard]] bool finished() const noexcept {
     return done.load(std::memory_order_acquire) == slices;  // pairs with run_slices' release
   }
-  [[nodiscard]] uint64_t slice_begin(uint64_t slice) const noexcept { return slice * slice_elements; }
+  [[nodiscard]] uint64_t part_of(uint64_t slice) const noexcept { return slice / part_slices; }
+  /// First element of the slice, counted within its part.
+  [[nodiscard]] uint64_t slice_begin(uint64_t slice) const noexcept {
+    return slice % part_slices * slice_elements;
+  }
   [[nodiscard]] uint64_t slice_count(uint64_t slice) const noexcept {
     const uint64_t begin = slice_begin(slice);
     return begin + slice_elements < count ? slice_elements : count - begin;

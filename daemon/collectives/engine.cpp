@@ -161,7 +161,8 @@ bool Engine::Impl::work_waits() const {
 void Engine::Impl::sleep() {
   // Order of the protocol: flags up, words read, inputs checked again, sleep (see Parker and Submitter::submit).
   const uint32_t ticket = parker.prepare();
-  std::array<shm::FutexWaiter, 1 + shm::kMaxDevices> waiters;
+  // Runs whose ranks partly left keep their pages beside those of the next run on the same devices.
+  std::array<shm::FutexWaiter, 128> waiters;
   size_t n = 0;
   waiters[n++] = {&parker.word(), ticket};
   for (auto& run : runs) {

@@ -18,6 +18,12 @@ constexpr int kTakePerRound = 32;
 
 uint32_t mask_of(uint32_t world) noexcept { return (1u << world) - 1; }
 
+uint64_t parts_of(Op op, uint32_t ranks) noexcept {
+  if (op == Op::kAllToAll) return uint64_t{ranks} * ranks;
+  const bool per_rank = op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter || op == Op::kGather;
+  return per_rank ? ranks : 1;
+}
+
 }  // namespace
 
 EngineRun::EngineRun(std::shared_ptr<RunMemory> memory,
@@ -34,7 +40,8 @@ EngineRun::EngineRun(std::shared_ptr<RunMemory> memory,
     writers_[r] = shm::CompletionWriter(rank.status_page());
     limits_[r] = {.generation = memory_->generation,
                   .arena_bytes = rank.arena.size(),
-                  .world = memory_->world};
+                  .world = memory_->world,
+                  .rank = r};
     arena = std::max(arena, rank.arena.size());
   }
   block_count_ = arena / kBlockElements + 1;  // one-byte elements are the densest
@@ -85,8 +92,10 @@ void EngineRun::prepare(Active& a, const Gathering& g) noexcept {
   a.element_bytes = dtype_size(a.dtype);
   a.scale = s.scale;
   a.slice_elements = kSliceBytes / a.element_bytes;
-  a.slices = (a.count + a.slice_elements - 1) / a.slice_elements;
-  a.kernel = a.op == Op::kAllReduce
+  a.parts = parts_of(a.op, a.ranks);
+  a.part_slices = (a.count + a.slice_elements - 1) / a.slice_elements;
+  a.slices = a.parts * a.part_slices;
+  a.kernel = shm::op_reduces(a.op)
                  ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op))
                  : nullptr;
   const bool ring = static_cast<shm::Algorithm>(s.algorithm) == shm::Algorithm::kRing;
@@ -97,14 +106,14 @@ void EngineRun::prepare(Active& a, const Gathering& g) noexcept {
     a.send[r] = arena + of_rank.send_offset;
     a.recv[r] = arena + of_rank.recv_offset;
   }
-  a.block_sums = (s.flags & shm::kFlagSumSquares) != 0 ? block_sums_.get() : nullptr;
+  a.block_sums = (s.flags & shm::kFlagSumSquares) != 0 && a.parts == 1 ? block_sums_.get() : nullptr;
   a.next.store(0, std::memory_order_relaxed);
   a.done.store(0, std::memory_order_relaxed);
   a.flags.store(0, std::memory_order_relaxed);
 }
 
 void EngineRun::share(Active& a) noexcept {
-  if (a.count * a.element_bytes * a.ranks < kShareBytes && a.algorithm != shm::Algorithm::kRing) return;
+  if (a.count * a.element_bytes * a.ranks * a.parts < kShareBytes && a.algorithm != shm::Algorithm::kRing) return;
   for (uint32_t t = 1; t <= helpers_.size(); ++t) {
     HelperTask task{.active = &a};
     if (a.algorithm == shm::Algorithm::kRing) {

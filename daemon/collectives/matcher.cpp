@@ -19,24 +19,14 @@ const char* differing_field(const Submission& a, const Submission& b) noexcept {
   if (op == Op::kBarrier) return nullptr;
   if (a.dtype != b.dtype) return "data type";
   if (a.count != b.count) return "count";
-  if (op == Op::kAllReduce && a.reduce_op != b.reduce_op) return "reduce op";
-  if (op == Op::kBroadcast && a.root != b.root) return "root";
+  if (shm::op_reduces(op) && a.reduce_op != b.reduce_op) return "reduce op";
+  if (shm::op_has_root(op) && a.root != b.root) return "root";
   if (a.flags != b.flags) return "flags";
-  if (op == Op::kAllReduce && static_cast<ReduceOp>(a.reduce_op) == ReduceOp::kPreMulSum &&
+  if (shm::op_reduces(op) && static_cast<ReduceOp>(a.reduce_op) == ReduceOp::kPreMulSum &&
       std::bit_cast<uint64_t>(a.scale) != std::bit_cast<uint64_t>(b.scale)) {
     return "scale";
   }
   return nullptr;
-}
-
-const char* op_name(uint8_t op) noexcept {
-  switch (static_cast<Op>(op)) {
-    case Op::kNone: break;
-    case Op::kAllReduce: return "all-reduce";
-    case Op::kBroadcast: return "broadcast";
-    case Op::kBarrier: return "barrier";
-  }
-  return "unknown operation";
 }
 
 }  // namespace
@@ -91,11 +81,12 @@ void Matcher::forgive(uint64_t pause_ns) noexcept {
 std::string describe(const Submission& s) {
   if (static_cast<Op>(s.op) == Op::kBarrier) return fmt::format("barrier seq {}", s.sequence);
   std::string detail(dtype_name(static_cast<DType>(s.dtype)));
-  if (static_cast<Op>(s.op) == Op::kAllReduce) {
+  const Op op = static_cast<Op>(s.op);
+  if (shm::op_reduces(op)) {
     detail += fmt::format(", {}", reduce_op_name(static_cast<ReduceOp>(s.reduce_op)));
   }
-  if (static_cast<Op>(s.op) == Op::kBroadcast) detail += fmt::format(", root {}", s.root);
-  return fmt::format("{} seq {} ({}, {} elements)", op_name(s.op), s.sequence, detail, s.count);
+  if (shm::op_has_root(op)) detail += fmt::format(", root {}", s.root);
+  return fmt::format("{} seq {} ({}, {} elements)", shm::op_name(op), s.sequence, detail, s.count);
 }
 
 std::string rank_list(uint32_t mask) {

@@ -76,6 +76,10 @@ Result<void> Server::Impl::open() {
   NPU_TRY_VOID(prepare_dir(options.runtime_dir));
   NPU_TRY(lock_, lock_instance(options.runtime_dir));
   NPU_TRY(auto store, CheckpointStore::open(options.state_dir));
+  // Better at the start than after the first epoch of a job.
+  if (::access(options.state_dir.c_str(), W_OK) != 0) {
+    return fail_errno("write to the state directory '" + options.state_dir + "' (choose another with --state-dir)");
+  }
   store_.emplace(std::move(store));
   NPU_TRY(const SweepReport swept, store_->sweep());
   if (swept.removed + swept.restored > 0) {

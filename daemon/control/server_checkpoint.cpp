@@ -119,6 +119,9 @@ void Server::Impl::commit_arrived(Run& run) {
   checkpoints_->post([this, id = run.id, gathering, snapshot = std::move(*snapshot),
                       memory = run.memory]() mutable -> Worker::Completion {
     auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
+    if (!*report) {
+      report->error().message += fmt::format("; the store is '{}', earlier checkpoints in it are intact", options.state_dir);
+    }
     snapshot.reset();
     // The memory is let go on the control server's thread at the earliest: the run may be gone by now.
     return [this, id, gathering, report, memory = std::move(memory)] {
