@@ -25,6 +25,7 @@ void add_train(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
 void add_ckpt(CLI::App& app, Action& chosen);
 void add_config(CLI::App& app, Action& chosen);
+void add_bench(CLI::App& app, Action& chosen);
 
 /// Prints "npu launch: error: ..." to stderr (diagnostics of a configuration file as they are) and
 /// returns the exit code of the error.

@@ -18,7 +18,7 @@ namespace {
 
 // A subcommand that comes later is one file and one line here.
 constexpr void (*kCommands[])(CLI::App&, Action&) = {add_launch, add_train, add_info, add_ckpt,
-                                                     add_config};
+                                                     add_config, add_bench};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"
