@@ -54,16 +54,16 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kStep;
   int warmup_epochs = 0;
-  bool per_step = false;             // false: the rate changes at epoch borders only, as main.py's does
-  int step_size = 30;                // step
-  double gamma = 0.1;                // step, multistep
-  std::vector<int> milestones;       // multistep
+  bool per_step = false;        // false: the rate changes at epoch borders only, as main.py's does
+  int step_size = 30;           // step
+  double gamma = 0.1;           // step, multistep
+  std::vector<int> milestones;  // multistep
 };
 
 struct PrecisionConfig {
   bool amp = false;
   std::string dtype = "fp16";
-  double loss_scale = 1024;          // 0 stands for dynamic
+  double loss_scale = 1024;  // 0 stands for dynamic
 };
 
 struct CollectivesConfig {
@@ -74,11 +74,11 @@ struct CollectivesConfig {
 };
 
 struct CheckpointConfig {
-  int every_epochs = 1;              // 0 = off
-  int64_t every_steps = 0;           // 0 = off
+  int every_epochs = 1;     // 0 = off
+  int64_t every_steps = 0;  // 0 = off
   int keep = 3;
   ResumeKind resume = ResumeKind::kAuto;
-  std::string resume_path;           // for kPath
+  std::string resume_path;  // for kPath
 };
 
 struct Job {

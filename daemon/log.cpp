@@ -20,8 +20,8 @@ void start_logging(std::string_view levels) {
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %n %t %v");
   for (const char* name : kNames) {
-    auto logger = std::make_shared<spdlog::async_logger>(name, sink, spdlog::thread_pool(),
-                                                         spdlog::async_overflow_policy::overrun_oldest);
+    auto logger = std::make_shared<spdlog::async_logger>(
+        name, sink, spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
     logger->flush_on(spdlog::level::info);
     spdlog::register_logger(logger);
   }

@@ -1,4 +1,5 @@
-// The daemon's loggers by name (ctl eng ckpt live) and the one place that makes foreign text printable.
+// The daemon's loggers by name (ctl eng ckpt live) and the one place that makes foreign text
+// printable.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -8,8 +9,8 @@
 
 namespace npu::daemon {
 
-/// Starts logging to stderr through a bounded queue that drops the oldest rather than block the caller.
-/// `levels` as NPU_LOG: "info,ckpt=debug". Unknown names and levels are ignored.
+/// Starts logging to stderr through a bounded queue that drops the oldest rather than block the
+/// caller. `levels` as NPU_LOG: "info,ckpt=debug". Unknown names and levels are ignored.
 void start_logging(std::string_view levels);
 /// Writes what is queued; call before exit.
 void stop_logging();

@@ -54,7 +54,8 @@ npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
   const auto pick = [](const std::string& first, const std::string& second, std::string fallback) {
     return !first.empty() ? first : !second.empty() ? second : std::move(fallback);
   };
-  server.runtime_dir = pick(options.runtime_dir, config.runtime_dir, npu::shm::default_runtime_dir());
+  server.runtime_dir =
+      pick(options.runtime_dir, config.runtime_dir, npu::shm::default_runtime_dir());
   server.state_dir = pick(options.state_dir, config.state_dir, npu::shm::default_state_dir());
   server.devices = static_cast<uint32_t>(options.devices > 0 ? options.devices : config.devices);
   server.device_memory_bytes = config.device_memory_bytes;
@@ -74,7 +75,8 @@ int serve(const Options& options) {
   }
   const char* levels = std::getenv("NPU_LOG");
   npu::daemon::start_logging(levels != nullptr ? levels : config.log_level);
-  // The thread that aborts a run must win against eight busy trainers. Refused without privilege, ignoring.
+  // The thread that aborts a run must win against eight busy trainers. Refused without privilege,
+  // ignoring.
   (void)::setpriority(PRIO_PROCESS, 0, -10);
   auto server_options = resolve(options, config);
   if (!server_options) return report(server_options.error());
@@ -83,10 +85,10 @@ int serve(const Options& options) {
     npu::daemon::stop_logging();
     return report(server.error());
   }
-  npu::daemon::log("ctl").info("listening socket='{}' devices={} engine_threads={} state='{}' version={}",
-                               (*server)->socket_path(), server_options->devices,
-                               server_options->engine_threads, server_options->state_dir,
-                               npu::daemon::kVersion);
+  npu::daemon::log("ctl").info(
+      "listening socket='{}' devices={} engine_threads={} state='{}' version={}",
+      (*server)->socket_path(), server_options->devices, server_options->engine_threads,
+      server_options->state_dir, npu::daemon::kVersion);
   (*server)->run();
   server->reset();
   npu::daemon::stop_logging();
@@ -105,7 +107,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "number of devices")->check(CLI::Range(1, 8));
   app.add_option("--engine-threads", options.engine_threads, "engine threads, 0 = one a core")
       ->check(CLI::Range(0, 8));
-  app.add_flag("--foreground", options.foreground, "stay in the foreground (always so; accepted for scripts)");
+  app.add_flag("--foreground", options.foreground,
+               "stay in the foreground (always so; accepted for scripts)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

@@ -1,5 +1,5 @@
-// The run board: one a run, written by the daemon, read by every member. Members sleep on its doorbell, so one
-// wake releases them all.
+// The run board: one a run, written by the daemon, read by every member. Members sleep on its
+// doorbell, so one wake releases them all.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct RunBoard {
   } engine;
   /// Valid once state is kAborted (text before state: release, acquire).
   struct alignas(kLineBytes) {
-    uint32_t code;     // npu::Code
-    int32_t culprit;   // rank, -1 if none
-    int64_t pid;       // of the culprit, 0 if unknown
+    uint32_t code;    // npu::Code
+    int32_t culprit;  // rank, -1 if none
+    int64_t pid;      // of the culprit, 0 if unknown
     char text[kAbortTextBytes];
   } abort;
 };

@@ -16,8 +16,9 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return fail(Code::kInvalidArgument, "socket path '{}' has {} bytes, between 1 and {} are possible",
-                path, path.size(), sizeof(address.sun_path) - 1);
+    return fail(Code::kInvalidArgument,
+                "socket path '{}' has {} bytes, between 1 and {} are possible", path, path.size(),
+                sizeof(address.sun_path) - 1);
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -46,7 +47,8 @@ void take_fds(msghdr& msg, std::vector<UniqueFd>& fds) noexcept {
 bool valid_run_name(std::string_view name) noexcept {
   if (name.empty() || name.size() > 64 || name == "." || name == "..") return false;
   for (const char c : name) {
-    const bool ok = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool ok =
+        (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!ok) return false;
   }
   return true;
@@ -114,7 +116,8 @@ Result<void> send(int socket, const void* message, size_t size, std::span<const 
 Result<UniqueFd> connect_to(const std::string& path) {
   NPU_TRY(const sockaddr_un address, address_of(path));
   NPU_TRY(UniqueFd fd, new_socket());
-  // A full backlog answers EAGAIN at once on a non-blocking socket; a daemon drains it in microseconds.
+  // A full backlog answers EAGAIN at once on a non-blocking socket; a daemon drains it in
+  // microseconds.
   const Deadline deadline = Deadline::after(std::chrono::seconds(2));
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EINTR) continue;
@@ -133,8 +136,8 @@ Result<UniqueFd> connect_to(const std::string& path) {
 Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
   NPU_TRY(const sockaddr_un address, address_of(path));
   if (auto probe = connect_to(path)) {
-    return fail_exit(Code::kAlreadyExists, Exit::kBusy, "listen at '{}': another daemon answers there",
-                     path);
+    return fail_exit(Code::kAlreadyExists, Exit::kBusy,
+                     "listen at '{}': another daemon answers there", path);
   }
   NPU_TRY(UniqueFd fd, new_socket());
   (void)::unlink(path.c_str());  // nobody answers: left over by a crash

@@ -1,4 +1,5 @@
-// SOCK_SEQPACKET messages with descriptors: one send, one receive, message borders kept by the kernel.
+// SOCK_SEQPACKET messages with descriptors: one send, one receive, message borders kept by the
+// kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +28,8 @@ struct Received {
   [[nodiscard]] MessageType type() const noexcept {
     return static_cast<MessageType>(header().type);
   }
-  /// A copy as M if the size is exactly M's; nullptr-like empty optional otherwise is avoided by the caller
-  /// checking is<M>() first.
+  /// A copy as M if the size is exactly M's; nullptr-like empty optional otherwise is avoided by
+  /// the caller checking is<M>() first.
   template <typename M>
   [[nodiscard]] bool is() const noexcept {
     return type() == M::kType && size == sizeof(M);
@@ -43,22 +44,26 @@ struct Received {
 
 enum class ReceiveStatus : uint8_t { kMessage, kEmpty, kClosed, kBroken };
 
-/// One message without blocking. kBroken: truncated, wrong length or cut descriptors; everything received is closed.
+/// One message without blocking. kBroken: truncated, wrong length or cut descriptors; everything
+/// received is closed.
 [[nodiscard]] ReceiveStatus receive(int socket, Received& into) noexcept;
 
-/// Sends without blocking and without SIGPIPE. Errors: unavailable (peer gone), resource_exhausted (queue full).
+/// Sends without blocking and without SIGPIPE. Errors: unavailable (peer gone), resource_exhausted
+/// (queue full).
 [[nodiscard]] Result<void> send(int socket, const void* message, size_t size,
                                 std::span<const int> fds = {});
 
 template <typename M>
-[[nodiscard]] Result<void> send_message(int socket, const M& message, std::span<const int> fds = {}) {
+[[nodiscard]] Result<void> send_message(int socket, const M& message,
+                                        std::span<const int> fds = {}) {
   return send(socket, &message, sizeof(M), fds);
 }
 
 /// Connects to a daemon. Errors: unavailable naming the path and why.
 [[nodiscard]] Result<UniqueFd> connect_to(const std::string& path);
 
-/// Listens at `path`; a stale socket file (nobody answers) is replaced. Errors: already_exists if a daemon answers there.
+/// Listens at `path`; a stale socket file (nobody answers) is replaced. Errors: already_exists if a
+/// daemon answers there.
 [[nodiscard]] Result<UniqueFd> listen_at(const std::string& path, mode_t mode);
 
 /// True when readable (or closed) within the time; signals do not shorten it.

@@ -19,7 +19,8 @@ constexpr long kSysFutexWaitv = SYS_futex_waitv;
 #endif
 
 timespec to_timespec(nanoseconds ns) noexcept {
-  return {static_cast<time_t>(ns.count() / 1'000'000'000), static_cast<long>(ns.count() % 1'000'000'000)};
+  return {static_cast<time_t>(ns.count() / 1'000'000'000),
+          static_cast<long>(ns.count() % 1'000'000'000)};
 }
 
 }  // namespace

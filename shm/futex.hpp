@@ -1,5 +1,5 @@
-// Raw shared futex calls. std::atomic::wait cannot be used: libstdc++ 12 uses process-private futexes, which
-// never wake a waiter in another process.
+// Raw shared futex calls. std::atomic::wait cannot be used: libstdc++ 12 uses process-private
+// futexes, which never wake a waiter in another process.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace npu::shm {
 /// No single sleep is longer, so that a waker killed between publish and wake costs at most this.
 inline constexpr milliseconds kWaitSlice{100};
 
-/// Sleeps while *word == expected, at most `limit`. Returns on wake, change, signal or time: re-check always.
+/// Sleeps while *word == expected, at most `limit`. Returns on wake, change, signal or time:
+/// re-check always.
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected, nanoseconds limit) noexcept;
 
 /// Wakes up to `count` waiters of any process.
@@ -24,8 +25,8 @@ struct FutexWaiter {
   uint32_t expected;
 };
 
-/// Sleeps until any word differs from its expectation or is woken (futex_waitv, Linux 5.16), at most 128 words.
-/// Returns false if the kernel lacks the call.
+/// Sleeps until any word differs from its expectation or is woken (futex_waitv, Linux 5.16), at
+/// most 128 words. Returns false if the kernel lacks the call.
 bool futex_wait_any(std::span<const FutexWaiter> waiters, nanoseconds limit) noexcept;
 
 }  // namespace npu::shm

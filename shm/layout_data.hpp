@@ -9,8 +9,8 @@
 
 namespace npu::shm {
 
-/// One writer's line. Fixed: the adjacent-line prefetcher pairs 64-byte lines, and the compiler's own
-/// constant depends on tuning flags.
+/// One writer's line. Fixed: the adjacent-line prefetcher pairs 64-byte lines, and the compiler's
+/// own constant depends on tuning flags.
 inline constexpr size_t kLineBytes = 128;
 
 inline constexpr uint64_t kSegmentMagic = 0x31'30'67'65'73'75'70'6eULL;  // "npuseg01"
@@ -21,8 +21,9 @@ inline constexpr uint32_t kMaxDevices = 8;
 
 enum class SegmentKind : uint32_t { kArena = 1, kSubmit = 2, kStatus = 3, kBoard = 4 };
 
-/// First 128 bytes of submit, status and board segments. An arena is raw bytes and has none: a client may punch
-/// holes into it. Written by the daemon before the segment is handed out, magic last; read-only afterwards.
+/// First 128 bytes of submit, status and board segments. An arena is raw bytes and has none: a
+/// client may punch holes into it. Written by the daemon before the segment is handed out, magic
+/// last; read-only afterwards.
 struct alignas(kLineBytes) SegmentHeader {
   std::atomic<uint64_t> magic;  // release by the creator, acquire by who maps it
   uint64_t layout_hash;
@@ -38,7 +39,8 @@ static_assert(sizeof(SegmentHeader) == kLineBytes && std::is_standard_layout_v<S
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-/// FNV-1a over sizes and offsets of every shared structure (layout.cpp). A golden test pins the value.
+/// FNV-1a over sizes and offsets of every shared structure (layout.cpp). A golden test pins the
+/// value.
 [[nodiscard]] uint64_t layout_hash() noexcept;
 
 }  // namespace npu::shm

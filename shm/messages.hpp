@@ -1,5 +1,6 @@
-// Control messages between a client and the daemon: fixed-size plain structs over SOCK_SEQPACKET, little
-// endian, reserved bytes zero, at most 4 KiB. Whatever is not exactly of its type's size is refused.
+// Control messages between a client and the daemon: fixed-size plain structs over SOCK_SEQPACKET,
+// little endian, reserved bytes zero, at most 4 KiB. Whatever is not exactly of its type's size is
+// refused.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +15,23 @@ namespace npu::shm {
 
 inline constexpr size_t kMaxMessageBytes = 4096;
 inline constexpr uint64_t kHelloMagic = 0x6f'6c'6c'65'68'75'70'6eULL;  // "npuhello"
-inline constexpr size_t kNameBytes = 72;   // run names: at most 64 bytes and a terminator
-inline constexpr size_t kKeyBytes = 40;    // 128-bit run key in hex
+inline constexpr size_t kNameBytes = 72;  // run names: at most 64 bytes and a terminator
+inline constexpr size_t kKeyBytes = 40;   // 128-bit run key in hex
 inline constexpr size_t kPathBytes = 512;
 inline constexpr size_t kTextBytes = 1024;
 
 enum class MessageType : uint32_t {
   kHello = 1,
   kWelcome = 2,
-  kError = 3,         // answer to any request: ErrorReply
+  kError = 3,  // answer to any request: ErrorReply
   kAttach = 4,
-  kAttached = 5,      // with descriptors: arena, submit, status, board
+  kAttached = 5,  // with descriptors: arena, submit, status, board
   kDetach = 6,
   kInfo = 7,
   kDeviceRow = 8,
   kRunRow = 9,
-  kEnd = 10,          // closes a list
-  kAborted = 11,      // unasked: the run is over (ErrorReply)
+  kEnd = 10,      // closes a list
+  kAborted = 11,  // unasked: the run is over (ErrorReply)
   kCheckpointCommit = 12,
   kCheckpointDone = 13,
   kCheckpointList = 14,
@@ -128,27 +129,28 @@ struct RunRow {
   char error[kTextBytes];
 };
 
-/// Every rank sends one per checkpoint; rank 0's carries the snapshot. Offsets are into the sender's arena.
+/// Every rank sends one per checkpoint; rank 0's carries the snapshot. Offsets are into the
+/// sender's arena.
 struct CheckpointCommit {
   static constexpr MessageType kType = MessageType::kCheckpointCommit;
   MessageHeader header;
   int64_t step;
-  uint64_t replica_digest;                // of this rank's parameters, momentum and buffers; must be equal on all
-  uint64_t weights_digest;                // layout-independent, rank 0 only
-  uint64_t table_offset;                  // SnapshotTensor[table_count], rank 0 only
-  uint64_t state_offset, state_bytes;     // JSON text, rank 0 only
-  uint32_t table_count;                   // 0: digest only
+  uint64_t replica_digest;  // of this rank's parameters, momentum and buffers; must be equal on all
+  uint64_t weights_digest;  // layout-independent, rank 0 only
+  uint64_t table_offset;    // SnapshotTensor[table_count], rank 0 only
+  uint64_t state_offset, state_bytes;  // JSON text, rank 0 only
+  uint32_t table_count;                // 0: digest only
   uint32_t keep;
 };
 
 /// One tensor of a snapshot, in the arena of the sender (not a message of its own).
 struct SnapshotTensor {
   uint64_t offset, bytes;
-  uint64_t digest;        // XXH3-64 of the bytes
+  uint64_t digest;  // XXH3-64 of the bytes
   int64_t shape[4];
-  uint32_t rank;          // dimensions used, 0..4
-  uint8_t file;           // 0 model, 1 optimizer
-  uint8_t dtype;          // npu::DType
+  uint32_t rank;  // dimensions used, 0..4
+  uint8_t file;   // 0 model, 1 optimizer
+  uint8_t dtype;  // npu::DType
   uint8_t reserved[2];
   char name[kNameBytes];
 };

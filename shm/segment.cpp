@@ -36,9 +36,7 @@ constexpr int kSealFutureWrite = F_SEAL_FUTURE_WRITE;
 class FdMappable {
  public:
   FdMappable(int fd, bip::mode_t mode) noexcept : fd_(fd), mode_(mode) {}
-  [[nodiscard]] bip::mapping_handle_t get_mapping_handle() const noexcept {
-    return {fd_, false};
-  }
+  [[nodiscard]] bip::mapping_handle_t get_mapping_handle() const noexcept { return {fd_, false}; }
   [[nodiscard]] bip::mode_t get_mode() const noexcept { return mode_; }
 
  private:
@@ -48,10 +46,14 @@ class FdMappable {
 
 const char* kind_name(SegmentKind kind) noexcept {
   switch (kind) {
-    case SegmentKind::kArena: return "arena";
-    case SegmentKind::kSubmit: return "submit page";
-    case SegmentKind::kStatus: return "status page";
-    case SegmentKind::kBoard: return "run board";
+    case SegmentKind::kArena:
+      return "arena";
+    case SegmentKind::kSubmit:
+      return "submit page";
+    case SegmentKind::kStatus:
+      return "status page";
+    case SegmentKind::kBoard:
+      return "run board";
   }
   return "segment";
 }
@@ -70,8 +72,9 @@ Result<UniqueFd> allocate_memfd(const SegmentSpec& spec) {
   // Allocate, then prove it: a shortage must be an error here, never SIGBUS at a later touch.
   const int err = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(spec.size_bytes));
   if (err != 0) {
-    return fail_errno(err, fmt::format("allocate {} for the {} of device {}",
-                                       format_bytes(spec.size_bytes), kind_name(spec.kind), spec.device));
+    return fail_errno(
+        err, fmt::format("allocate {} for the {} of device {}", format_bytes(spec.size_bytes),
+                         kind_name(spec.kind), spec.device));
   }
   return fd;
 }
@@ -82,7 +85,8 @@ Result<void> populate(const Mapping& mapping, const SegmentSpec& spec) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno == EINVAL) return {};  // Linux before 5.14: posix_fallocate has to do
     return fail_errno(fmt::format("populate {} for the {} of device {}",
-                                  format_bytes(spec.size_bytes), kind_name(spec.kind), spec.device));
+                                  format_bytes(spec.size_bytes), kind_name(spec.kind),
+                                  spec.device));
   }
   return {};
 }
@@ -107,17 +111,19 @@ Result<void> check_header(const Mapping& mapping, const SegmentSpec& expected) {
     return fail(Code::kDataLoss, "map the {}: it has no valid magic", name);
   }
   if (header->layout_hash != layout_hash()) {
-    return fail(Code::kFailedPrecondition,
-                "map the {}: the daemon's layout is {:016x}, this client's {:016x}; install the same "
-                "version of npu and npud",
-                name, header->layout_hash, layout_hash());
+    return fail(
+        Code::kFailedPrecondition,
+        "map the {}: the daemon's layout is {:016x}, this client's {:016x}; install the same "
+        "version of npu and npud",
+        name, header->layout_hash, layout_hash());
   }
   if (header->kind != static_cast<uint32_t>(expected.kind) ||
       header->generation != expected.generation || header->rank != expected.rank) {
-    return fail(Code::kDataLoss,
-                "map the {}: it is kind {} generation {} rank {}, expected kind {} generation {} rank {}",
-                name, header->kind, header->generation, header->rank,
-                static_cast<uint32_t>(expected.kind), expected.generation, expected.rank);
+    return fail(
+        Code::kDataLoss,
+        "map the {}: it is kind {} generation {} rank {}, expected kind {} generation {} rank {}",
+        name, header->kind, header->generation, header->rank, static_cast<uint32_t>(expected.kind),
+        expected.generation, expected.rank);
   }
   return {};
 }
@@ -128,7 +134,8 @@ Mapping::Mapping() noexcept = default;
 Mapping::Mapping(Mapping&&) noexcept = default;
 Mapping& Mapping::operator=(Mapping&&) noexcept = default;
 Mapping::~Mapping() = default;
-Mapping::Mapping(std::unique_ptr<bip::mapped_region> region) noexcept : region_(std::move(region)) {}
+Mapping::Mapping(std::unique_ptr<bip::mapped_region> region) noexcept
+    : region_(std::move(region)) {}
 
 std::byte* Mapping::data() const noexcept {
   return region_ ? static_cast<std::byte*>(region_->get_address()) : nullptr;
@@ -173,8 +180,8 @@ Result<Mapping> map_received(int fd, const SegmentSpec& expected) {
     return fail(Code::kDataLoss, "map the {}: seals are {:#x}, expected {:#x}", name, seals,
                 seals_of(expected.kind));
   }
-  const auto access = daemon_writes(expected.kind) ? Mapping::Access::kReadOnly
-                                                   : Mapping::Access::kReadWrite;
+  const auto access =
+      daemon_writes(expected.kind) ? Mapping::Access::kReadOnly : Mapping::Access::kReadWrite;
   NPU_TRY(Mapping mapping, Mapping::map(fd, expected.size_bytes, access));
   // A forked child must not write into a device of its parent.
   (void)::madvise(mapping.data(), mapping.size(), MADV_DONTFORK);

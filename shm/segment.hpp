@@ -1,5 +1,5 @@
-// Creates, seals, hands over and maps shared segments: anonymous memfds, so nothing has a name that could
-// leak, collide or be squatted. Nothing outside this file maps shared memory.
+// Creates, seals, hands over and maps shared segments: anonymous memfds, so nothing has a name that
+// could leak, collide or be squatted. Nothing outside this file maps shared memory.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,8 @@ class Mapping {
 
   enum class Access : uint8_t { kReadOnly, kReadWrite };
 
-  /// Maps `size_bytes` of `fd`. Errors: resource_exhausted, permission_denied (a sealed page asked for writing).
+  /// Maps `size_bytes` of `fd`. Errors: resource_exhausted, permission_denied (a sealed page asked
+  /// for writing).
   [[nodiscard]] static Result<Mapping> map(int fd, uint64_t size_bytes, Access access);
 
   [[nodiscard]] std::byte* data() const noexcept;
@@ -53,13 +54,15 @@ struct SegmentSpec {
   uint32_t device = 0, rank = 0, world = 0;
 };
 
-/// Allocates every page before returning (posix_fallocate, MADV_POPULATE_WRITE), writes the header (not for
-/// arenas) and seals: no shrink, no grow, and for status and board pages no further writable mapping.
-/// Errors: resource_exhausted with wanted bytes. Cost: touches every page. Thread: any.
+/// Allocates every page before returning (posix_fallocate, MADV_POPULATE_WRITE), writes the header
+/// (not for arenas) and seals: no shrink, no grow, and for status and board pages no further
+/// writable mapping. Errors: resource_exhausted with wanted bytes. Cost: touches every page.
+/// Thread: any.
 [[nodiscard]] Result<Segment> create_segment(const SegmentSpec& spec);
 
-/// Maps a segment received from the daemon: size by fstat, seals by F_GET_SEALS, then the header is checked.
-/// Errors: failed_precondition naming both sides; data_loss when the descriptor is not what it should be.
+/// Maps a segment received from the daemon: size by fstat, seals by F_GET_SEALS, then the header is
+/// checked. Errors: failed_precondition naming both sides; data_loss when the descriptor is not
+/// what it should be.
 [[nodiscard]] Result<Mapping> map_received(int fd, const SegmentSpec& expected);
 
 }  // namespace npu::shm

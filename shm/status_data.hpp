@@ -12,18 +12,19 @@ namespace npu::shm {
 inline constexpr uint32_t kErrorTextBytes = 400;
 inline constexpr uint32_t kErrorTexts = 16;
 
-/// Result of one ticket. Slot i % kQueueDepth is published by stamp = i + 1; the rank does not reuse a slot
-/// before it has read it, so the daemon never overwrites an unread one of an honest client.
+/// Result of one ticket. Slot i % kQueueDepth is published by stamp = i + 1; the rank does not
+/// reuse a slot before it has read it, so the daemon never overwrites an unread one of an honest
+/// client.
 struct alignas(kLineBytes) Completion {
   std::atomic<uint64_t> stamp;  // release by the engine, acquire by the rank
   uint64_t sequence;
   double sum_squares;
-  uint32_t error_text;          // index into StatusPage::error_texts, valid when code != 0
-  uint8_t code;                 // 0 = done, else npu::Code
-  uint8_t found_inf;            // some input was not finite
-  uint8_t result_inf;           // some result is not finite
-  uint8_t algorithm;            // Algorithm that ran
-  int32_t culprit;              // rank that caused the error, -1 if none
+  uint32_t error_text;  // index into StatusPage::error_texts, valid when code != 0
+  uint8_t code;         // 0 = done, else npu::Code
+  uint8_t found_inf;    // some input was not finite
+  uint8_t result_inf;   // some result is not finite
+  uint8_t algorithm;    // Algorithm that ran
+  int32_t culprit;      // rank that caused the error, -1 if none
   uint8_t reserved[4];
   std::byte inline_payload[kInlineBytes];
   uint8_t reserved2[48 - 8];

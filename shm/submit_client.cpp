@@ -22,7 +22,8 @@ bool Submitter::slot_free(uint64_t ticket) noexcept {
   if (!abandoned_[slot].load(std::memory_order_acquire)) return false;
   const uint64_t previous = ticket - kQueueDepth;
   if (status_.completions[slot].stamp.load(std::memory_order_acquire) != previous + 1) return false;
-  // Two submitters may both get here; one of them takes the slot back, both then compete for the ticket.
+  // Two submitters may both get here; one of them takes the slot back, both then compete for the
+  // ticket.
   if (abandoned_[slot].exchange(false, std::memory_order_acq_rel)) {
     turn_[slot].store(ticket, std::memory_order_release);
   }
@@ -58,8 +59,8 @@ std::optional<uint64_t> Submitter::submit(const Request& request,
   entry.reduce_op = request.reduce_op;
   entry.algorithm = static_cast<uint8_t>(request.algorithm);
   std::memcpy(entry.inline_payload, request.inline_payload.data(), kInlineBytes);
-  // seq_cst store, then seq_cst load of the sleep flag: pairs with the engine, which sets the flag and then
-  // scans the stamps. One of the two always sees the other.
+  // seq_cst store, then seq_cst load of the sleep flag: pairs with the engine, which sets the flag
+  // and then scans the stamps. One of the two always sees the other.
   entry.stamp.store(ticket + 1, std::memory_order_seq_cst);
   if (board_.engine.asleep.load(std::memory_order_seq_cst) != 0) {
     page_.doorbell.value.fetch_add(1, std::memory_order_seq_cst);

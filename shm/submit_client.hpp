@@ -1,5 +1,6 @@
-// The rank's end of the submission ring and of the completion slots: claims a ticket, writes the entry,
-// publishes it, later reads the ticket's completion. Lock-free between threads of one process.
+// The rank's end of the submission ring and of the completion slots: claims a ticket, writes the
+// entry, publishes it, later reads the ticket's completion. Lock-free between threads of one
+// process.
 #pragma once
 
 #include <array>
@@ -43,16 +44,18 @@ struct Outcome {
   std::array<char, kErrorTextBytes> error_text{};  // empty when code is 0 or the slot was reused
 };
 
-/// Invariants: (1) ticket t uses entry and completion slot t % kQueueDepth; (2) the slot's turn is t from the
-/// moment ticket t - kQueueDepth was released; (3) an entry is written only by the thread that claimed its ticket.
-/// Thread: submit, poll and release may be called from any thread; one release a ticket.
+/// Invariants: (1) ticket t uses entry and completion slot t % kQueueDepth; (2) the slot's turn is
+/// t from the moment ticket t - kQueueDepth was released; (3) an entry is written only by the
+/// thread that claimed its ticket. Thread: submit, poll and release may be called from any thread;
+/// one release a ticket.
 class Submitter {
  public:
   Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board,
             uint64_t generation) noexcept;
 
-  /// Publishes a request and takes the next number of `sequence`. Empty when kQueueDepth tickets are unreleased:
-  /// nothing was sent, the caller waits for one of them. Cost: one line written, a futex wake if the engine sleeps.
+  /// Publishes a request and takes the next number of `sequence`. Empty when kQueueDepth tickets
+  /// are unreleased: nothing was sent, the caller waits for one of them. Cost: one line written, a
+  /// futex wake if the engine sleeps.
   [[nodiscard]] std::optional<uint64_t> submit(const Request& request,
                                                std::atomic<uint64_t>& sequence) noexcept;
 

@@ -7,7 +7,8 @@
 namespace npu::shm {
 namespace {
 
-/// Bytes the operation reads at send_offset and writes at recv_offset on this rank; `part` is count elements.
+/// Bytes the operation reads at send_offset and writes at recv_offset on this rank; `part` is count
+/// elements.
 struct Extent {
   uint64_t send, recv;
 };
@@ -16,19 +17,29 @@ Extent extent_of(const Submission& s, const SubmissionLimits& limits, uint64_t p
   const uint64_t all = part * limits.world;
   const bool root = s.root == limits.rank;
   switch (static_cast<Op>(s.op)) {
-    case Op::kReduce: return {part, root ? part : 0};
-    case Op::kAllGather: return {part, all};
-    case Op::kReduceScatter: return {all, part};
-    case Op::kScatter: return {root ? all : 0, part};
-    case Op::kGather: return {part, root ? all : 0};
-    case Op::kAllToAll: return {all, all};
-    default: return {part, part};
+    case Op::kReduce:
+      return {part, root ? part : 0};
+    case Op::kAllGather:
+      return {part, all};
+    case Op::kReduceScatter:
+      return {all, part};
+    case Op::kScatter:
+      return {root ? all : 0, part};
+    case Op::kGather:
+      return {part, root ? all : 0};
+    case Op::kAllToAll:
+      return {all, all};
+    default:
+      return {part, part};
   }
 }
 
-/// In place means: the smaller buffer is the rank's own part of the larger one, or both are the same.
-bool in_place(const Submission& s, const SubmissionLimits& limits, const Extent& e, uint64_t part) noexcept {
-  if (static_cast<Op>(s.op) == Op::kAllToAll) return false;  // a part would be overwritten before it is read
+/// In place means: the smaller buffer is the rank's own part of the larger one, or both are the
+/// same.
+bool in_place(const Submission& s, const SubmissionLimits& limits, const Extent& e,
+              uint64_t part) noexcept {
+  if (static_cast<Op>(s.op) == Op::kAllToAll)
+    return false;  // a part would be overwritten before it is read
   if (e.send == e.recv) return s.send_offset == s.recv_offset;
   if (e.send < e.recv) return s.send_offset == s.recv_offset + limits.rank * part;
   return s.recv_offset == s.send_offset + limits.rank * part;
@@ -44,7 +55,8 @@ bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) noexcep
   return a < b ? b - a < a_bytes : a - b < b_bytes;
 }
 
-Fault validate_ranges(const Submission& s, const SubmissionLimits& limits, uint64_t element) noexcept {
+Fault validate_ranges(const Submission& s, const SubmissionLimits& limits,
+                      uint64_t element) noexcept {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(s.count, element, &bytes)) return Fault::kCount;
   if ((s.flags & kFlagInline) != 0) {
@@ -68,35 +80,58 @@ Fault validate_ranges(const Submission& s, const SubmissionLimits& limits, uint6
 
 const char* op_name(Op op) noexcept {
   switch (op) {
-    case Op::kNone: break;
-    case Op::kAllReduce: return "all-reduce";
-    case Op::kBroadcast: return "broadcast";
-    case Op::kBarrier: return "barrier";
-    case Op::kReduce: return "reduce";
-    case Op::kAllGather: return "all-gather";
-    case Op::kReduceScatter: return "reduce-scatter";
-    case Op::kScatter: return "scatter";
-    case Op::kGather: return "gather";
-    case Op::kAllToAll: return "all-to-all";
+    case Op::kNone:
+      break;
+    case Op::kAllReduce:
+      return "all-reduce";
+    case Op::kBroadcast:
+      return "broadcast";
+    case Op::kBarrier:
+      return "barrier";
+    case Op::kReduce:
+      return "reduce";
+    case Op::kAllGather:
+      return "all-gather";
+    case Op::kReduceScatter:
+      return "reduce-scatter";
+    case Op::kScatter:
+      return "scatter";
+    case Op::kGather:
+      return "gather";
+    case Op::kAllToAll:
+      return "all-to-all";
   }
   return "unknown operation";
 }
 
 std::string_view fault_name(Fault fault) noexcept {
   switch (fault) {
-    case Fault::kNone: return "nothing";
-    case Fault::kGeneration: return "generation";
-    case Fault::kCommunicator: return "communicator";
-    case Fault::kOp: return "operation";
-    case Fault::kDType: return "data type";
-    case Fault::kReduceOp: return "reduce op";
-    case Fault::kAlgorithm: return "algorithm";
-    case Fault::kFlags: return "flags";
-    case Fault::kRoot: return "root";
-    case Fault::kCount: return "count";
-    case Fault::kRange: return "offset";
-    case Fault::kAlignment: return "alignment";
-    case Fault::kOverlap: return "overlap of send and receive buffer";
+    case Fault::kNone:
+      return "nothing";
+    case Fault::kGeneration:
+      return "generation";
+    case Fault::kCommunicator:
+      return "communicator";
+    case Fault::kOp:
+      return "operation";
+    case Fault::kDType:
+      return "data type";
+    case Fault::kReduceOp:
+      return "reduce op";
+    case Fault::kAlgorithm:
+      return "algorithm";
+    case Fault::kFlags:
+      return "flags";
+    case Fault::kRoot:
+      return "root";
+    case Fault::kCount:
+      return "count";
+    case Fault::kRange:
+      return "offset";
+    case Fault::kAlignment:
+      return "alignment";
+    case Fault::kOverlap:
+      return "overlap of send and receive buffer";
   }
   return "unknown";
 }

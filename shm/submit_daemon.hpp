@@ -1,5 +1,6 @@
-// The daemon's end of the submission ring and of the completion slots. Every byte of the submit page belongs
-// to a client that may be broken or hostile: an entry is copied once, the copy is validated, the copy is used.
+// The daemon's end of the submission ring and of the completion slots. Every byte of the submit
+// page belongs to a client that may be broken or hostile: an entry is copied once, the copy is
+// validated, the copy is used.
 #pragma once
 
 #include <array>
@@ -39,10 +40,10 @@ enum class Fault : uint8_t {
   kAlgorithm,
   kFlags,
   kRoot,
-  kCount,      // overflows, or does not fit the inline payload
-  kRange,      // offset + length beyond the arena
+  kCount,  // overflows, or does not fit the inline payload
+  kRange,  // offset + length beyond the arena
   kAlignment,
-  kOverlap,    // send and receive overlap partly
+  kOverlap,  // send and receive overlap partly
 };
 
 /// "generation", "count", ...: the field that is wrong.

@@ -1,5 +1,5 @@
-// The submission ring: where a rank asks for collectives. The rank writes every byte of this page and is not
-// trusted; the daemon copies one entry, validates the copy and uses the copy.
+// The submission ring: where a rank asks for collectives. The rank writes every byte of this page
+// and is not trusted; the daemon copies one entry, validates the copy and uses the copy.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,13 @@ enum class Op : uint8_t {
   kAllReduce = 1,
   kBroadcast = 2,
   kBarrier = 3,
-  kReduce = 4,         // count elements of every rank -> root
-  kAllGather = 5,      // count of each rank -> world * count on every rank, in rank order
-  kReduceScatter = 6,  // world * count of every rank -> the folded part of count elements of each rank
-  kScatter = 7,        // world * count of root -> count on each rank
-  kGather = 8,         // count of each rank -> world * count on root
-  kAllToAll = 9,       // part j of rank i -> part i of rank j, count elements a part
+  kReduce = 4,     // count elements of every rank -> root
+  kAllGather = 5,  // count of each rank -> world * count on every rank, in rank order
+  kReduceScatter =
+      6,          // world * count of every rank -> the folded part of count elements of each rank
+  kScatter = 7,   // world * count of root -> count on each rank
+  kGather = 8,    // count of each rank -> world * count on root
+  kAllToAll = 9,  // part j of rank i -> part i of rank j, count elements a part
 };
 inline constexpr uint8_t kOpCount = 10;
 
@@ -39,27 +40,29 @@ enum class Algorithm : uint8_t { kAuto = 0, kRing = 1, kDirect = 2 };
 inline constexpr uint8_t kAlgorithmCount = 3;
 
 /// Descriptor flags.
-inline constexpr uint32_t kFlagInline = 1;       // payload in inline_payload, no arena offsets
-inline constexpr uint32_t kFlagSumSquares = 2;   // completion carries the sum of squares of the result
+inline constexpr uint32_t kFlagInline = 1;  // payload in inline_payload, no arena offsets
+inline constexpr uint32_t kFlagSumSquares =
+    2;  // completion carries the sum of squares of the result
 inline constexpr uint32_t kFlagMask = 3;
 
 /// One request. Ticket i lives in entry i % kQueueDepth and is published by stamp = i + 1.
 struct alignas(kLineBytes) Descriptor {
-  std::atomic<uint64_t> stamp;  // seq_cst by the rank; pairs with the engine's scan before it sleeps
+  std::atomic<uint64_t>
+      stamp;  // seq_cst by the rank; pairs with the engine's scan before it sleeps
   uint64_t generation;
-  uint64_t sequence;  // per communicator, from 0, equal on all ranks for one collective
-  uint64_t count;     // elements
+  uint64_t sequence;     // per communicator, from 0, equal on all ranks for one collective
+  uint64_t count;        // elements
   uint64_t send_offset;  // bytes from the arena's start
   uint64_t recv_offset;
-  double scale;          // premulsum
-  uint32_t communicator; // 0 = world
-  uint32_t timeout_ms;   // from the first arrival; 0 = never
-  uint32_t root;         // rank in the communicator
+  double scale;           // premulsum
+  uint32_t communicator;  // 0 = world
+  uint32_t timeout_ms;    // from the first arrival; 0 = never
+  uint32_t root;          // rank in the communicator
   uint32_t flags;
-  uint8_t op;            // Op
-  uint8_t dtype;         // DType
-  uint8_t reduce_op;     // ReduceOp
-  uint8_t algorithm;     // Algorithm: a wish, not part of the match
+  uint8_t op;         // Op
+  uint8_t dtype;      // DType
+  uint8_t reduce_op;  // ReduceOp
+  uint8_t algorithm;  // Algorithm: a wish, not part of the match
   uint8_t reserved[4];
   std::byte inline_payload[kInlineBytes];
 };

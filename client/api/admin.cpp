@@ -24,9 +24,12 @@ DeviceInfo to_info(const shm::DeviceRow& row) {
 
 const char* state_name(uint32_t state) {
   switch (static_cast<shm::RunState>(state)) {
-    case shm::RunState::kForming: return "forming";
-    case shm::RunState::kRunning: return "running";
-    case shm::RunState::kAborted: return "aborted";
+    case shm::RunState::kForming:
+      return "forming";
+    case shm::RunState::kRunning:
+      return "running";
+    case shm::RunState::kAborted:
+      return "aborted";
   }
   return "unknown";
 }
@@ -71,8 +74,10 @@ Result<std::string> find_daemon(const std::string& explicit_socket) {
     if (connection.error().code != Code::kUnavailable) return tl::unexpected(connection.error());
     tried += (tried.empty() ? "'" : ", '") + socket + "'";
   }
-  return fail(Code::kUnavailable, "find a daemon: none answers at {}; start npud, or let `npu launch` start a private one",
-              tried);
+  return fail(
+      Code::kUnavailable,
+      "find a daemon: none answers at {}; start npud, or let `npu launch` start a private one",
+      tried);
 }
 
 Result<DaemonInfo> query_info(const std::string& socket) {
@@ -82,7 +87,8 @@ Result<DaemonInfo> query_info(const std::string& socket) {
   info.version = shm::get_text(connection.welcome().build);
   info.pid = connection.welcome().daemon_pid;
   info.engine_threads = connection.welcome().engine_threads;
-  NPU_TRY_VOID(connection.send(shm::make_plain(shm::MessageType::kInfo, connection.next_request())));
+  NPU_TRY_VOID(
+      connection.send(shm::make_plain(shm::MessageType::kInfo, connection.next_request())));
   const Deadline deadline = Deadline::after(kRequestLimit);
   for (;;) {
     NPU_TRY(const shm::Received message, connection.receive(deadline));
@@ -92,8 +98,8 @@ Result<DaemonInfo> query_info(const std::string& socket) {
   }
 }
 
-Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket, const std::string& run,
-                                                     bool verify) {
+Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket,
+                                                     const std::string& run, bool verify) {
   NPU_TRY(Connection connection, Connection::open(socket));
   auto request = shm::make_message<shm::CheckpointList>(connection.next_request());
   request.verify = verify ? 1 : 0;
@@ -107,7 +113,8 @@ Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket, 
   }
 }
 
-Result<CheckpointFiles> open_checkpoint(const std::string& socket, const std::string& run, int64_t step) {
+Result<CheckpointFiles> open_checkpoint(const std::string& socket, const std::string& run,
+                                        int64_t step) {
   NPU_TRY(Connection connection, Connection::open(socket));
   auto request = shm::make_message<shm::CheckpointOpen>(connection.next_request());
   request.step = step;
@@ -115,8 +122,10 @@ Result<CheckpointFiles> open_checkpoint(const std::string& socket, const std::st
   NPU_TRY_VOID(connection.send(request));
   NPU_TRY(shm::Received message, connection.receive(Deadline::never()));
   if (!message.is<shm::CheckpointOpened>() || message.fds.size() != 3) {
-    return fail(Code::kUnavailable, "open a checkpoint of run '{}': the daemon answered with type {} and {} descriptors",
-                run, message.header().type, message.fds.size());
+    return fail(
+        Code::kUnavailable,
+        "open a checkpoint of run '{}': the daemon answered with type {} and {} descriptors", run,
+        message.header().type, message.fds.size());
   }
   const auto opened = message.as<shm::CheckpointOpened>();
   CheckpointFiles files;

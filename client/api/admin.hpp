@@ -1,4 +1,5 @@
-// What a client can ask the daemon without holding a device: state of devices and runs, checkpoints.
+// What a client can ask the daemon without holding a device: state of devices and runs,
+// checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ struct DeviceInfo {
   int id = 0;
   std::string state;  // "idle", "busy"
   uint64_t memory_total_bytes = 0, memory_used_bytes = 0;
-  std::string run;    // empty when idle
+  std::string run;  // empty when idle
   int rank = -1;
   int64_t pid = 0;
   int64_t uid = -1;
-  uint64_t collectives = 0;   // completed by this lease
+  uint64_t collectives = 0;  // completed by this lease
 };
 
 struct RunInfo {
@@ -27,7 +28,7 @@ struct RunInfo {
   int world = 0, joined = 0;
   uint64_t generation = 0;
   int64_t uid = -1;
-  uint64_t collectives = 0;   // completed by the run's world communicator
+  uint64_t collectives = 0;  // completed by the run's world communicator
   std::string last_error;
 };
 
@@ -39,11 +40,12 @@ struct DaemonInfo {
   std::vector<RunInfo> runs;
 };
 
-/// Sockets tried in order when none is given: NPUD_SOCKET, the user's runtime directory, /run/npud/npud.sock.
+/// Sockets tried in order when none is given: NPUD_SOCKET, the user's runtime directory,
+/// /run/npud/npud.sock.
 [[nodiscard]] std::vector<std::string> default_sockets();
 
-/// The first socket of `explicit_socket` (if not empty) or default_sockets() at which a daemon answers.
-/// Errors: unavailable naming every path that was tried.
+/// The first socket of `explicit_socket` (if not empty) or default_sockets() at which a daemon
+/// answers. Errors: unavailable naming every path that was tried.
 [[nodiscard]] Result<std::string> find_daemon(const std::string& explicit_socket);
 
 [[nodiscard]] Result<DaemonInfo> query_info(const std::string& socket);
@@ -68,11 +70,12 @@ struct CheckpointInfo {
 struct CheckpointFiles {
   int64_t step = 0;
   std::string path;
-  std::string warning;                // newer checkpoints that were skipped, empty if none
-  UniqueFd model, optimizer, state;   // model.safetensors, optimizer.safetensors, state.json
+  std::string warning;               // newer checkpoints that were skipped, empty if none
+  UniqueFd model, optimizer, state;  // model.safetensors, optimizer.safetensors, state.json
 };
 
-/// Opens `step` of `run` after verifying it; step -1 = newest valid. Errors: not_found naming the run; data_loss.
+/// Opens `step` of `run` after verifying it; step -1 = newest valid. Errors: not_found naming the
+/// run; data_loss.
 [[nodiscard]] Result<CheckpointFiles> open_checkpoint(const std::string& socket,
                                                       const std::string& run, int64_t step);
 

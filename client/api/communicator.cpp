@@ -51,14 +51,17 @@ bool Work::ready() const noexcept {
 
 Result<CollectiveResult> Work::wait() {
   if (communicator_ == nullptr) {
-    return fail(Code::kFailedPrecondition, "wait: this handle holds no operation, or was waited for already");
+    return fail(Code::kFailedPrecondition,
+                "wait: this handle holds no operation, or was waited for already");
   }
   Communicator& communicator = *std::exchange(communicator_, nullptr);
   auto outcome = communicator.wait(ticket_);
   communicator.submitter_.release(ticket_);
   if (!outcome) return tl::unexpected(std::move(outcome.error()));
-  if (inline_out_ != nullptr) std::memcpy(inline_out_, outcome->inline_payload.data(), inline_bytes_);
-  return CollectiveResult{outcome->found_inf, outcome->result_inf, outcome->sum_squares, outcome->algorithm};
+  if (inline_out_ != nullptr)
+    std::memcpy(inline_out_, outcome->inline_payload.data(), inline_bytes_);
+  return CollectiveResult{outcome->found_inf, outcome->result_inf, outcome->sum_squares,
+                          outcome->algorithm};
 }
 
 Communicator::Communicator(CommunicatorPlace place)
@@ -73,21 +76,25 @@ Error Communicator::run_error() const {
 }
 
 std::optional<Error> Communicator::failure() const {
-  if (!aborted(*place_.board) && !place_.failed->load(std::memory_order_acquire)) return std::nullopt;
+  if (!aborted(*place_.board) && !place_.failed->load(std::memory_order_acquire))
+    return std::nullopt;
   return run_error();
 }
 
-Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b, const char* what) const {
+Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b,
+                                         const char* what) const {
   const uint64_t element = dtype_size(b.dtype);
   uint64_t bytes = 0;
   if (element == 0 || __builtin_mul_overflow(b.count, element, &bytes)) {
-    return fail(Code::kInvalidArgument, "{}: {} elements of {} are not possible", what, b.count, dtype_name(b.dtype));
+    return fail(Code::kInvalidArgument, "{}: {} elements of {} are not possible", what, b.count,
+                dtype_name(b.dtype));
   }
   request.count = b.count;
   request.dtype = static_cast<uint8_t>(b.dtype);
   if (bytes == 0) return {};
   if ((b.send == nullptr && b.send_parts > 0) || (b.recv == nullptr && b.recv_parts > 0)) {
-    return fail(Code::kInvalidArgument, "{}: a buffer is null but {} elements are to be moved", what, b.count);
+    return fail(Code::kInvalidArgument, "{}: a buffer is null but {} elements are to be moved",
+                what, b.count);
   }
   const bool small_op = request.op == shm::Op::kAllReduce || request.op == shm::Op::kBroadcast;
   if (small_op && bytes <= shm::kInlineBytes) {  // by size alone, so that all ranks decide alike
@@ -100,7 +107,8 @@ Result<void> Communicator::place_buffers(shm::Request& request, const Buffers& b
   return {};
 }
 
-Result<uint64_t> Communicator::arena_offset(const void* p, uint64_t part_bytes, uint64_t parts, const char* what) const {
+Result<uint64_t> Communicator::arena_offset(const void* p, uint64_t part_bytes, uint64_t parts,
+                                            const char* what) const {
   if (parts == 0) return uint64_t{0};
   const auto* at = static_cast<const std::byte*>(p);
   const auto* begin = place_.arena.data();
@@ -108,7 +116,8 @@ Result<uint64_t> Communicator::arena_offset(const void* p, uint64_t part_bytes, 
   const bool inside = at >= begin && at <= begin + size;
   const uint64_t left = inside ? size - static_cast<uint64_t>(at - begin) : 0;
   if (!inside || part_bytes > left / parts) {
-    return fail(Code::kInvalidArgument, "{}: a buffer of {} x {} bytes is not inside the device's arena; allocate it there",
+    return fail(Code::kInvalidArgument,
+                "{}: a buffer of {} x {} bytes is not inside the device's arena; allocate it there",
                 what, parts, part_bytes);
   }
   return static_cast<uint64_t>(at - begin);
@@ -119,7 +128,8 @@ Result<Work> Communicator::submit(shm::Request& request, const Buffers& buffers,
   if (auto over = failure()) return tl::unexpected(std::move(*over));
   const auto ticket = submitter_.submit(request, sequence_);
   if (!ticket) {
-    return fail(Code::kResourceExhausted, "{}: {} operations are outstanding; wait for one of them first", what,
+    return fail(Code::kResourceExhausted,
+                "{}: {} operations are outstanding; wait for one of them first", what,
                 shm::kQueueDepth);
   }
   const bool is_inline = (request.flags & shm::kFlagInline) != 0;
@@ -139,8 +149,8 @@ shm::Request make_request(shm::Op op, const CollectiveOptions& options) {
 
 }  // namespace
 
-Result<Work> Communicator::all_reduce(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op,
-                                      const CollectiveOptions& options) {
+Result<Work> Communicator::all_reduce(const void* send, void* recv, uint64_t count, DType dtype,
+                                      ReduceOp op, const CollectiveOptions& options) {
   shm::Request request = make_request(shm::Op::kAllReduce, options);
   request.reduce_op = static_cast<uint8_t>(op);
   return submit(request, {send, recv, count, dtype}, "all-reduce");
@@ -153,8 +163,8 @@ Result<Work> Communicator::broadcast(void* buffer, uint64_t count, DType dtype, 
   return submit(request, {buffer, buffer, count, dtype}, "broadcast");
 }
 
-Result<Work> Communicator::reduce(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op, uint32_t root,
-                                  const CollectiveOptions& options) {
+Result<Work> Communicator::reduce(const void* send, void* recv, uint64_t count, DType dtype,
+                                  ReduceOp op, uint32_t root, const CollectiveOptions& options) {
   shm::Request request = make_request(shm::Op::kReduce, options);
   request.reduce_op = static_cast<uint8_t>(op);
   request.root = root;
@@ -167,22 +177,22 @@ Result<Work> Communicator::all_gather(const void* send, void* recv, uint64_t cou
   return submit(request, {send, recv, count, dtype, 1, size()}, "all-gather");
 }
 
-Result<Work> Communicator::reduce_scatter(const void* send, void* recv, uint64_t count, DType dtype, ReduceOp op,
-                                          const CollectiveOptions& options) {
+Result<Work> Communicator::reduce_scatter(const void* send, void* recv, uint64_t count, DType dtype,
+                                          ReduceOp op, const CollectiveOptions& options) {
   shm::Request request = make_request(shm::Op::kReduceScatter, options);
   request.reduce_op = static_cast<uint8_t>(op);
   return submit(request, {send, recv, count, dtype, size(), 1}, "reduce-scatter");
 }
 
-Result<Work> Communicator::scatter(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
-                                   const CollectiveOptions& options) {
+Result<Work> Communicator::scatter(const void* send, void* recv, uint64_t count, DType dtype,
+                                   uint32_t root, const CollectiveOptions& options) {
   shm::Request request = make_request(shm::Op::kScatter, options);
   request.root = root;
   return submit(request, {send, recv, count, dtype, root == rank() ? size() : 0, 1}, "scatter");
 }
 
-Result<Work> Communicator::gather(const void* send, void* recv, uint64_t count, DType dtype, uint32_t root,
-                                  const CollectiveOptions& options) {
+Result<Work> Communicator::gather(const void* send, void* recv, uint64_t count, DType dtype,
+                                  uint32_t root, const CollectiveOptions& options) {
   shm::Request request = make_request(shm::Op::kGather, options);
   request.root = root;
   return submit(request, {send, recv, count, dtype, 1, root == rank() ? size() : 0}, "gather");
@@ -218,7 +228,8 @@ Result<shm::Outcome> Communicator::wait(uint64_t ticket) {
   if (outcome.code != 0) {
     const auto code = static_cast<Code>(outcome.code);
     std::string text(outcome.error_text.data());
-    if (text.empty()) text = fmt::format("collective seq {} failed ({})", outcome.sequence, code_name(code));
+    if (text.empty())
+      text = fmt::format("collective seq {} failed ({})", outcome.sequence, code_name(code));
     return tl::unexpected(Error{code, std::move(text), default_exit(code)});
   }
   return outcome;

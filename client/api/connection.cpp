@@ -5,15 +5,18 @@
 namespace npu::client {
 
 Error to_error(const shm::ErrorReply& reply) {
-  return Error{static_cast<Code>(reply.code), shm::get_text(reply.text), static_cast<Exit>(reply.exit)};
+  return Error{static_cast<Code>(reply.code), shm::get_text(reply.text),
+               static_cast<Exit>(reply.exit)};
 }
 
 Error daemon_lost(const std::string& socket) {
-  return Error{Code::kUnavailable,
-               fmt::format("the daemon at '{}' is gone: its connection closed; start it again and relaunch, the "
-                           "run resumes from its last checkpoint",
-                           socket),
-               Exit::kNoDaemon};
+  return Error{
+      Code::kUnavailable,
+      fmt::format(
+          "the daemon at '{}' is gone: its connection closed; start it again and relaunch, the "
+          "run resumes from its last checkpoint",
+          socket),
+      Exit::kNoDaemon};
 }
 
 Result<Connection> Connection::open(const std::string& socket) {
@@ -28,8 +31,8 @@ Result<Connection> Connection::open(const std::string& socket) {
   if (!connection.send(hello)) return tl::unexpected(daemon_lost(socket));
   NPU_TRY(const shm::Received answer, connection.receive(Deadline::after(std::chrono::seconds(5))));
   if (!answer.is<shm::Welcome>()) {
-    return fail(Code::kUnavailable, "greet the daemon at '{}': it answered with message type {}", socket,
-                answer.header().type);
+    return fail(Code::kUnavailable, "greet the daemon at '{}': it answered with message type {}",
+                socket, answer.header().type);
   }
   connection.welcome_ = answer.as<shm::Welcome>();
   return connection;
@@ -39,7 +42,8 @@ Result<shm::Received> Connection::receive(Deadline deadline) {
   shm::Received message;
   for (;;) {
     switch (shm::receive(fd_.get(), message)) {
-      case shm::ReceiveStatus::kClosed: return tl::unexpected(daemon_lost(socket_));
+      case shm::ReceiveStatus::kClosed:
+        return tl::unexpected(daemon_lost(socket_));
       case shm::ReceiveStatus::kBroken:
         return fail(Code::kUnavailable, "the daemon at '{}' sent a malformed message", socket_);
       case shm::ReceiveStatus::kMessage:
@@ -47,10 +51,12 @@ Result<shm::Received> Connection::receive(Deadline deadline) {
           return tl::unexpected(to_error(message.as<shm::ErrorReply>()));
         }
         return message;
-      case shm::ReceiveStatus::kEmpty: break;
+      case shm::ReceiveStatus::kEmpty:
+        break;
     }
     if (!shm::wait_readable(fd_.get(), deadline)) {
-      return fail_exit(Code::kDeadlineExceeded, Exit::kNoDaemon, "the daemon at '{}' did not answer in time", socket_);
+      return fail_exit(Code::kDeadlineExceeded, Exit::kNoDaemon,
+                       "the daemon at '{}' did not answer in time", socket_);
     }
   }
 }

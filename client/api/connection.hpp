@@ -1,4 +1,5 @@
-// A greeted connection to the daemon: requests and answers in order, for callers that do not hold a device.
+// A greeted connection to the daemon: requests and answers in order, for callers that do not hold a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ inline constexpr auto kRequestLimit = std::chrono::seconds(30);
 /// Thread: one at a time.
 class Connection {
  public:
-  /// Connects and greets. Errors: unavailable (no daemon; names the path); failed_precondition (another version).
+  /// Connects and greets. Errors: unavailable (no daemon; names the path); failed_precondition
+  /// (another version).
   [[nodiscard]] static Result<Connection> open(const std::string& socket);
 
   [[nodiscard]] uint64_t next_request() noexcept { return ++request_; }
@@ -28,7 +30,8 @@ class Connection {
   [[nodiscard]] Result<void> send(const M& message) {
     return shm::send_message(fd_.get(), message);
   }
-  /// The next message; an ErrorReply becomes an error. Errors: unavailable (daemon gone), deadline_exceeded.
+  /// The next message; an ErrorReply becomes an error. Errors: unavailable (daemon gone),
+  /// deadline_exceeded.
   [[nodiscard]] Result<shm::Received> receive(Deadline deadline);
 
   [[nodiscard]] const shm::Welcome& welcome() const noexcept { return welcome_; }

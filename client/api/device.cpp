@@ -36,7 +36,8 @@ CheckpointReport to_report(const shm::CheckpointDone& done) {
 }  // namespace
 
 struct Device::Impl {
-  explicit Impl(AttachOptions opts, Connection conn) : options(std::move(opts)), connection(std::move(conn)) {}
+  explicit Impl(AttachOptions opts, Connection conn)
+      : options(std::move(opts)), connection(std::move(conn)) {}
   ~Impl() { stop_reader(); }
 
   [[nodiscard]] Result<void> map(const shm::Received& answer);
@@ -49,7 +50,9 @@ struct Device::Impl {
   [[nodiscard]] const shm::RunBoard& board() const {
     return *reinterpret_cast<const shm::RunBoard*>(board_map.data());
   }
-  [[nodiscard]] shm::SubmitPage& submit() { return *reinterpret_cast<shm::SubmitPage*>(submit_map.data()); }
+  [[nodiscard]] shm::SubmitPage& submit() {
+    return *reinterpret_cast<shm::SubmitPage*>(submit_map.data());
+  }
 
   AttachOptions options;
   Connection connection;
@@ -69,7 +72,8 @@ struct Device::Impl {
 
 Result<void> Device::Impl::map(const shm::Received& answer) {
   if (!answer.is<shm::Attached>() || answer.fds.size() != 4) {
-    return fail(Code::kUnavailable, "attach device {}: the daemon answered with type {} and {} descriptors",
+    return fail(Code::kUnavailable,
+                "attach device {}: the daemon answered with type {} and {} descriptors",
                 options.device, answer.header().type, answer.fds.size());
   }
   const auto attached = answer.as<shm::Attached>();
@@ -108,7 +112,8 @@ Result<void> Device::Impl::wait_complete() {
   const Deadline deadline = Deadline::after(options.join_timeout);
   for (;;) {
     const uint32_t bell = board().doorbell.value.load(std::memory_order_seq_cst);
-    const auto state = static_cast<shm::RunState>(board().members.state.load(std::memory_order_acquire));
+    const auto state =
+        static_cast<shm::RunState>(board().members.state.load(std::memory_order_acquire));
     if (state == shm::RunState::kRunning) return {};
     if (state == shm::RunState::kAborted) {
       const auto code = static_cast<Code>(board().abort.code);
@@ -119,9 +124,11 @@ Result<void> Device::Impl::wait_complete() {
       return tl::unexpected(*error);
     }
     if (deadline.passed()) {
-      return fail(Code::kDeadlineExceeded, "join run '{}': rank(s) {} of {} did not come within {} s", options.run,
-                  missing_ranks(board().members.joined_mask.load(std::memory_order_acquire), options.world),
-                  options.world, static_cast<double>(options.join_timeout.count()) / 1000.0);
+      return fail(
+          Code::kDeadlineExceeded, "join run '{}': rank(s) {} of {} did not come within {} s",
+          options.run,
+          missing_ranks(board().members.joined_mask.load(std::memory_order_acquire), options.world),
+          options.world, static_cast<double>(options.join_timeout.count()) / 1000.0);
     }
     // The doorbell was read before the state, so a change in between ends the sleep at once.
     submit().rank.waiting.fetch_add(1, std::memory_order_seq_cst);
@@ -130,7 +137,9 @@ Result<void> Device::Impl::wait_complete() {
   }
 }
 
-void Device::Impl::start_reader() { reader = std::thread([this] { read_loop(); }); }
+void Device::Impl::start_reader() {
+  reader = std::thread([this] { read_loop(); });
+}
 
 void Device::Impl::stop_reader() {
   if (!reader.joinable()) return;
@@ -176,7 +185,8 @@ void Device::Impl::on_message(const shm::Received& message) {
   } else if (message.is<shm::ErrorReply>()) {
     promise.set_value(tl::unexpected(to_error(message.as<shm::ErrorReply>())));
   } else {
-    promise.set_value(fail(Code::kUnavailable, "checkpoint: the daemon answered with message type {}",
+    promise.set_value(fail(Code::kUnavailable,
+                           "checkpoint: the daemon answered with message type {}",
                            message.header().type));
   }
 }
@@ -276,9 +286,11 @@ Result<void> Device::detach() {
       const std::lock_guard lock(impl.mutex);
       if (impl.left) return {};
     }
-    (void)::poll(nullptr, 0, 1);  // the reader takes the answer; this is the end of the program, not a hot path
+    (void)::poll(nullptr, 0,
+                 1);  // the reader takes the answer; this is the end of the program, not a hot path
   }
-  return fail(Code::kDeadlineExceeded, "detach: the daemon at '{}' did not answer", impl.options.socket);
+  return fail(Code::kDeadlineExceeded, "detach: the daemon at '{}' did not answer",
+              impl.options.socket);
 }
 
 }  // namespace npu::client

@@ -1,5 +1,5 @@
-// libnpu: a leased device of a run. Attach gives memory that the daemon's engines work on and a communicator over
-// all ranks; when anything in the run or the daemon breaks, every call says so.
+// libnpu: a leased device of a run. Attach gives memory that the daemon's engines work on and a
+// communicator over all ranks; when anything in the run or the daemon breaks, every call says so.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ namespace npu::client {
 
 struct AttachOptions {
   std::string socket;
-  std::string run;       // [a-z0-9._-]{1,64}
-  std::string run_key;   // ranks of one launch present the same
+  std::string run;      // [a-z0-9._-]{1,64}
+  std::string run_key;  // ranks of one launch present the same
   uint32_t world = 1;
   uint32_t rank = 0;
   uint32_t device = 0;
   uint64_t arena_bytes = 0;
   uint64_t job_hash = 0;
-  milliseconds join_timeout{60'000};   // 0 = never
-  /// Called once, from a thread of the library, when the run is over without this rank's doing: a peer died, the
-  /// daemon is gone. Calls in progress return the same error by themselves.
+  milliseconds join_timeout{60'000};  // 0 = never
+  /// Called once, from a thread of the library, when the run is over without this rank's doing: a
+  /// peer died, the daemon is gone. Calls in progress return the same error by themselves.
   std::function<void(const Error&)> on_failure;
 };
 
@@ -44,8 +44,9 @@ struct CheckpointReport {
 class Device {
  public:
   /// Leases the device and waits until all ranks are there.
-  /// Errors: unavailable (no daemon; or exit 75: device busy, names the holder); deadline_exceeded (names the ranks
-  /// that are missing); failed_precondition (world, job or version differ); resource_exhausted (memory).
+  /// Errors: unavailable (no daemon; or exit 75: device busy, names the holder); deadline_exceeded
+  /// (names the ranks that are missing); failed_precondition (world, job or version differ);
+  /// resource_exhausted (memory).
   [[nodiscard]] static Result<std::unique_ptr<Device>> attach(const AttachOptions& options);
   ~Device();
   Device(const Device&) = delete;
@@ -60,10 +61,12 @@ class Device {
   /// Advisory step counter, shown by `npu info`.
   void set_progress(uint64_t step) noexcept;
 
-  /// Hands a staged snapshot (rank 0) or a replica digest (others) to the daemon; returns at once. The staged bytes must
-  /// stay untouched until the future is ready; once every rank has called, the checkpoint becomes durable even if all
-  /// ranks die. Errors through the future: data_loss (replicas differ, torn snapshot), resource_exhausted (disk full).
-  [[nodiscard]] std::future<Result<CheckpointReport>> commit_checkpoint(shm::CheckpointCommit commit);
+  /// Hands a staged snapshot (rank 0) or a replica digest (others) to the daemon; returns at once.
+  /// The staged bytes must stay untouched until the future is ready; once every rank has called,
+  /// the checkpoint becomes durable even if all ranks die. Errors through the future: data_loss
+  /// (replicas differ, torn snapshot), resource_exhausted (disk full).
+  [[nodiscard]] std::future<Result<CheckpointReport>> commit_checkpoint(
+      shm::CheckpointCommit commit);
 
   /// Leaves the run in order; other ranks' finished work is not affected.
   [[nodiscard]] Result<void> detach();

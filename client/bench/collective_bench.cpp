@@ -19,21 +19,31 @@ namespace {
 using shm::Op;
 
 bool parted(Op op) noexcept {
-  return op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter || op == Op::kGather || op == Op::kAllToAll;
+  return op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter ||
+         op == Op::kGather || op == Op::kAllToAll;
 }
 
-/// Bytes that cross the memory bus when every rank's buffers are out of cache; `s` as in BenchRow::bytes.
+/// Bytes that cross the memory bus when every rank's buffers are out of cache; `s` as in
+/// BenchRow::bytes.
 double traffic(Op op, double s, double n) noexcept {
   switch (op) {
-    case Op::kAllReduce: return 2 * n * s;
-    case Op::kReduce: return (n + 1) * s;
-    case Op::kBroadcast: return n * s;
-    case Op::kAllGather: return s + n * s;
-    case Op::kReduceScatter: return n * s + s;
+    case Op::kAllReduce:
+      return 2 * n * s;
+    case Op::kReduce:
+      return (n + 1) * s;
+    case Op::kBroadcast:
+      return n * s;
+    case Op::kAllGather:
+      return s + n * s;
+    case Op::kReduceScatter:
+      return n * s + s;
     case Op::kScatter:
-    case Op::kGather: return 2 * s;
-    case Op::kAllToAll: return 2 * n * s;
-    default: return 0;
+    case Op::kGather:
+      return 2 * s;
+    case Op::kAllToAll:
+      return 2 * n * s;
+    default:
+      return 0;
   }
 }
 
@@ -42,14 +52,17 @@ double busbw_factor(Op op, double n) noexcept {
   return parted(op) ? (n - 1) / n : 1;
 }
 
-/// Input of element i on a rank. Whole numbers, small enough that every type holds every result exactly; for a mean
-/// they are multiples of the rank count.
+/// Input of element i on a rank. Whole numbers, small enough that every type holds every result
+/// exactly; for a mean they are multiples of the rank count.
 int64_t input(const BenchOptions& o, uint32_t rank, uint64_t i) noexcept {
   const auto x = static_cast<int64_t>((rank * 3 + i * 7 + i / 5) % 4);
   switch (o.reduce) {
-    case ReduceOp::kMean: return x * o.ranks;
-    case ReduceOp::kProd: return 1 + x % 2;
-    default: return x + 1;
+    case ReduceOp::kMean:
+      return x * o.ranks;
+    case ReduceOp::kProd:
+      return 1 + x % 2;
+    default:
+      return x + 1;
   }
 }
 
@@ -58,10 +71,17 @@ int64_t reduced(const BenchOptions& o, uint64_t i) noexcept {
   for (uint32_t r = 1; r < o.ranks; ++r) {
     const int64_t x = input(o, r, i);
     switch (o.reduce) {
-      case ReduceOp::kProd: value *= x; break;
-      case ReduceOp::kMax: value = std::max(value, x); break;
-      case ReduceOp::kMin: value = std::min(value, x); break;
-      default: value += x;
+      case ReduceOp::kProd:
+        value *= x;
+        break;
+      case ReduceOp::kMax:
+        value = std::max(value, x);
+        break;
+      case ReduceOp::kMin:
+        value = std::min(value, x);
+        break;
+      default:
+        value += x;
     }
   }
   return o.reduce == ReduceOp::kMean ? value / o.ranks : value;
@@ -75,7 +95,8 @@ class RankBench {
   [[nodiscard]] Result<BenchRow> run(uint64_t bytes, double bandwidth) {
     place(bytes);
     NPU_TRY(const uint64_t wrong, check());
-    std::memset(send_, 0, send_elements() * element_);  // zeros stay finite however often they are summed
+    std::memset(send_, 0,
+                send_elements() * element_);  // zeros stay finite however often they are summed
     std::vector<double> times;
     for (int i = 0; i < o_.warmup + o_.iterations; ++i) {
       NPU_TRY(const double us, timed());
@@ -103,10 +124,14 @@ class RankBench {
 
  private:
   [[nodiscard]] uint64_t send_elements() const noexcept {
-    return o_.op == Op::kReduceScatter || o_.op == Op::kScatter || o_.op == Op::kAllToAll ? count_ * o_.ranks : count_;
+    return o_.op == Op::kReduceScatter || o_.op == Op::kScatter || o_.op == Op::kAllToAll
+               ? count_ * o_.ranks
+               : count_;
   }
   [[nodiscard]] uint64_t recv_elements() const noexcept {
-    return o_.op == Op::kAllGather || o_.op == Op::kGather || o_.op == Op::kAllToAll ? count_ * o_.ranks : count_;
+    return o_.op == Op::kAllGather || o_.op == Op::kGather || o_.op == Op::kAllToAll
+               ? count_ * o_.ranks
+               : count_;
   }
 
   void place(uint64_t bytes) {
@@ -124,15 +149,24 @@ class RankBench {
     const CollectiveOptions options{.algorithm = o_.algorithm};
     auto work = [&]() -> Result<Work> {
       switch (o_.op) {
-        case Op::kAllReduce: return world.all_reduce(send_, recv_, count_, o_.dtype, o_.reduce, options);
-        case Op::kReduce: return world.reduce(send_, recv_, count_, o_.dtype, o_.reduce, 0, options);
-        case Op::kBroadcast: return world.broadcast(send_, count_, o_.dtype, 0, options);
-        case Op::kAllGather: return world.all_gather(send_, recv_, count_, o_.dtype, options);
-        case Op::kReduceScatter: return world.reduce_scatter(send_, recv_, count_, o_.dtype, o_.reduce, options);
-        case Op::kScatter: return world.scatter(send_, recv_, count_, o_.dtype, 0, options);
-        case Op::kGather: return world.gather(send_, recv_, count_, o_.dtype, 0, options);
-        case Op::kAllToAll: return world.all_to_all(send_, recv_, count_, o_.dtype, options);
-        default: return world.barrier(options);
+        case Op::kAllReduce:
+          return world.all_reduce(send_, recv_, count_, o_.dtype, o_.reduce, options);
+        case Op::kReduce:
+          return world.reduce(send_, recv_, count_, o_.dtype, o_.reduce, 0, options);
+        case Op::kBroadcast:
+          return world.broadcast(send_, count_, o_.dtype, 0, options);
+        case Op::kAllGather:
+          return world.all_gather(send_, recv_, count_, o_.dtype, options);
+        case Op::kReduceScatter:
+          return world.reduce_scatter(send_, recv_, count_, o_.dtype, o_.reduce, options);
+        case Op::kScatter:
+          return world.scatter(send_, recv_, count_, o_.dtype, 0, options);
+        case Op::kGather:
+          return world.gather(send_, recv_, count_, o_.dtype, 0, options);
+        case Op::kAllToAll:
+          return world.all_to_all(send_, recv_, count_, o_.dtype, options);
+        default:
+          return world.barrier(options);
       }
     }();
     if (!work) return tl::unexpected(work.error());
@@ -144,27 +178,38 @@ class RankBench {
     const uint32_t me = device_.rank();
     switch (o_.op) {
       case Op::kAllReduce:
-      case Op::kReduce: return reduced(o_, i);
-      case Op::kReduceScatter: return reduced(o_, me * count_ + i);
-      case Op::kBroadcast: return input(o_, 0, i);
-      case Op::kScatter: return input(o_, 0, me * count_ + i);
+      case Op::kReduce:
+        return reduced(o_, i);
+      case Op::kReduceScatter:
+        return reduced(o_, me * count_ + i);
+      case Op::kBroadcast:
+        return input(o_, 0, i);
+      case Op::kScatter:
+        return input(o_, 0, me * count_ + i);
       case Op::kAllGather:
-      case Op::kGather: return input(o_, static_cast<uint32_t>(i / count_), i % count_);
-      case Op::kAllToAll: return input(o_, static_cast<uint32_t>(i / count_), me * count_ + i % count_);
-      default: return 0;
+      case Op::kGather:
+        return input(o_, static_cast<uint32_t>(i / count_), i % count_);
+      case Op::kAllToAll:
+        return input(o_, static_cast<uint32_t>(i / count_), me * count_ + i % count_);
+      default:
+        return 0;
     }
   }
 
   [[nodiscard]] Result<uint64_t> check() {
     if (o_.op == Op::kBarrier) return uint64_t{0};
-    for (uint64_t i = 0; i < send_elements(); ++i) store_element(send_, i, o_.dtype, input(o_, device_.rank(), i));
-    if (o_.op != Op::kAllReduce && o_.op != Op::kBroadcast) std::memset(recv_, 0x55, recv_elements() * element_);
+    for (uint64_t i = 0; i < send_elements(); ++i)
+      store_element(send_, i, o_.dtype, input(o_, device_.rank(), i));
+    if (o_.op != Op::kAllReduce && o_.op != Op::kBroadcast)
+      std::memset(recv_, 0x55, recv_elements() * element_);
     NPU_TRY(const CollectiveResult result, call());
     algorithm_ = result.algorithm;
     const bool has_result = (o_.op != Op::kReduce && o_.op != Op::kGather) || device_.rank() == 0;
     int64_t wrong = 0;
-    for (uint64_t i = 0; has_result && i < recv_elements(); ++i) wrong += element_is(recv_, i, o_.dtype, expected(i)) ? 0 : 1;
-    NPU_TRY(Work total, device_.world().all_reduce(&wrong, &wrong, 1, DType::kInt64, ReduceOp::kSum));
+    for (uint64_t i = 0; has_result && i < recv_elements(); ++i)
+      wrong += element_is(recv_, i, o_.dtype, expected(i)) ? 0 : 1;
+    NPU_TRY(Work total,
+            device_.world().all_reduce(&wrong, &wrong, 1, DType::kInt64, ReduceOp::kSum));
     NPU_TRY_VOID(total.wait());
     return static_cast<uint64_t>(wrong);
   }
@@ -189,8 +234,9 @@ class RankBench {
   shm::Algorithm algorithm_ = shm::Algorithm::kAuto;
 };
 
-Result<uint64_t> run_rank_bench(const std::string& socket, const BenchOptions& o, const std::string& run, uint32_t rank,
-                                double bandwidth, const std::function<void(const BenchRow&)>& on_row) {
+Result<uint64_t> run_rank_bench(const std::string& socket, const BenchOptions& o,
+                                const std::string& run, uint32_t rank, double bandwidth,
+                                const std::function<void(const BenchRow&)>& on_row) {
   NPU_TRY(const auto device, Device::attach({.socket = socket,
                                              .run = run,
                                              .run_key = run,
@@ -243,7 +289,8 @@ double measure_memory_bandwidth(unsigned threads) {
   return rates[rates.size() / 2];
 }
 
-Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOptions& options, double memory_bandwidth,
+Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOptions& options,
+                                      double memory_bandwidth,
                                       const std::function<void(const BenchRow&)>& on_row) {
   const std::string run = fmt::format("bench-{}", ::getpid());
   std::vector<pid_t> pids;
@@ -253,7 +300,8 @@ Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOpti
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const auto wrong = run_rank_bench(socket, options, run, rank, memory_bandwidth, on_row);
-      if (!wrong) std::fprintf(stderr, "npu bench: rank %u: %s\n", rank, wrong.error().message.c_str());
+      if (!wrong)
+        std::fprintf(stderr, "npu bench: rank %u: %s\n", rank, wrong.error().message.c_str());
       ::_exit(wrong ? 0 : static_cast<int>(wrong.error().exit));
     }
     pids.push_back(pid);

@@ -38,15 +38,16 @@ struct BenchRow {
   shm::Algorithm algorithm = shm::Algorithm::kAuto;  // that ran
 };
 
-/// Bandwidth in bytes a second of a 1:1 read/write stream over buffers much larger than the caches, with as many threads
-/// as `threads`. Cost: about 0.2 s. Source: reference of mem_fraction.
+/// Bandwidth in bytes a second of a 1:1 read/write stream over buffers much larger than the caches,
+/// with as many threads as `threads`. Cost: about 0.2 s. Source: reference of mem_fraction.
 [[nodiscard]] double measure_memory_bandwidth(unsigned threads);
 
-/// Runs all sizes: one forked process a rank, rank 0's process calls `on_row`. Returns the number of wrong elements.
-/// Errors: attach's; aborted. Thread: the main thread, before any other was started (it forks).
-[[nodiscard]] Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOptions& options,
-                                                    double memory_bandwidth,
-                                                    const std::function<void(const BenchRow&)>& on_row);
+/// Runs all sizes: one forked process a rank, rank 0's process calls `on_row`. Returns the number
+/// of wrong elements. Errors: attach's; aborted. Thread: the main thread, before any other was
+/// started (it forks).
+[[nodiscard]] Result<uint64_t> run_collective_bench(
+    const std::string& socket, const BenchOptions& options, double memory_bandwidth,
+    const std::function<void(const BenchRow&)>& on_row);
 
 [[nodiscard]] std::optional<shm::Op> parse_op(std::string_view name) noexcept;
 

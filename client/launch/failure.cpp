@@ -21,20 +21,22 @@ struct Group {
   Clock::time_point last;
 };
 
-std::string outcome(const RankEnd& end) {
+std::string outcome(const RankEnd& end, const RankEnd& first) {
   if (end.ended_by_us && (end.status.by_signal || !end.error)) return "ended by the launcher";
   if (end.status.ok()) return "ended normally";
   std::string text = describe(end.status);
   if (!end.status.by_signal && end.status.value == code(Exit::kPeerFailed))
     text += " (peer failed)";
-  return end.error ? text + ": " + end.error->message : text;
+  if (!end.error) return text;
+  const bool repeated = first.error && first.error->message == end.error->message;
+  return text + ": " + (repeated ? "the same error" : end.error->message);
 }
 
 std::vector<Group> groups_of_others(std::span<const RankEnd> ends, size_t culprit) {
   std::vector<Group> groups;
   for (size_t i = 0; i < ends.size(); ++i) {
     if (i == culprit) continue;
-    const std::string text = outcome(ends[i]);
+    const std::string text = outcome(ends[i], ends[culprit]);
     auto found = std::ranges::find(groups, text, &Group::text);
     if (found == groups.end()) found = groups.insert(found, {text, {}, ends[i].ended_at});
     found->ranks.push_back(ends[i].rank);

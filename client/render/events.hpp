@@ -1,5 +1,6 @@
-// What a job tells the people and programs that watch it: one struct an event, one JSON object a line.
-// Ranks write events to a pipe, the launcher reads them back and renders them; both ends are here.
+// What a job tells the people and programs that watch it: one struct an event, one JSON object a
+// line. Ranks write events to a pipe, the launcher reads them back and renders them; both ends are
+// here.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,14 @@ struct StartEvent {
   std::optional<std::string> resumed_from;
 };
 
-/// One training step as the whole job saw it: means over all ranks; (avg) values run over the epoch.
+/// One training step as the whole job saw it: means over all ranks; (avg) values run over the
+/// epoch.
 struct StepEvent {
   int epoch = 0;
   int64_t step = 0;           // global, counts from 1
   int64_t step_in_epoch = 0;  // counts from 1
   int64_t steps_per_epoch = 0;
-  bool display = true;        // false: only moves the progress bar
+  bool display = true;  // false: only moves the progress bar
   double loss = 0, loss_avg = 0;
   double acc1 = 0, acc1_avg = 0;  // percent
   double acc5 = 0, acc5_avg = 0;
@@ -113,7 +115,8 @@ struct DoneEvent {
 using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,
                            CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent>;
 
-/// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become null.
+/// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become
+/// null.
 [[nodiscard]] std::string to_json(const Event& event);
 
 /// The reverse. Errors: data_loss naming the offending text (cut to 200 characters).

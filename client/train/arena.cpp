@@ -4,7 +4,8 @@
 
 namespace npu::client {
 
-Result<std::byte*> ArenaAllocator::allocate(uint64_t bytes, uint64_t alignment, model::Purpose purpose) {
+Result<std::byte*> ArenaAllocator::allocate(uint64_t bytes, uint64_t alignment,
+                                            model::Purpose purpose) {
   const uint64_t begin = (used_ + alignment - 1) / alignment * alignment;
   if (bytes > arena_.size() || begin > arena_.size() - bytes) {
     return fail(Code::kResourceExhausted, "place {} of {} in the device arena: {} of {} are used",

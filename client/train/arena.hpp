@@ -1,4 +1,5 @@
-// Hands out pieces of a device arena, in order and for good: everything a rank needs is placed before the first step.
+// Hands out pieces of a device arena, in order and for good: everything a rank needs is placed
+// before the first step.
 #pragma once
 
 #include <cstddef>

@@ -25,11 +25,14 @@ model::SgdParams sgd_params(const Job& job) {
   return p;
 }
 
-/// Forward, backward with each bucket's all-reduce started as it completes, then the optimizer bucket by bucket.
+/// Forward, backward with each bucket's all-reduce started as it completes, then the optimizer
+/// bucket by bucket.
 class Stepper {
  public:
   explicit Stepper(Replica& replica)
-      : replica_(replica), params_(sgd_params(replica.job())), options_(replica.collective_options()) {
+      : replica_(replica),
+        params_(sgd_params(replica.job())),
+        options_(replica.collective_options()) {
     works_.resize(replica.network().bucket_count());
     // Bound once: constructing a std::function in every step could allocate.
     on_bucket_ = [this](size_t bucket) { reduce(bucket); };
@@ -63,12 +66,13 @@ class Stepper {
  private:
   [[nodiscard]] size_t image_elements() const {
     const auto& c = replica_.network().config();
-    return static_cast<size_t>(c.height) * static_cast<size_t>(c.width) * static_cast<size_t>(c.channels);
+    return static_cast<size_t>(c.height) * static_cast<size_t>(c.width) *
+           static_cast<size_t>(c.channels);
   }
   void reduce(size_t bucket) {
     const std::span<float> gradients = replica_.network().gradient_bucket(bucket);
-    auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(), DType::kFloat32,
-                                            ReduceOp::kMean, options_);
+    auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(),
+                                            DType::kFloat32, ReduceOp::kMean, options_);
     if (work) {
       works_[bucket] = std::move(*work);
     } else if (!submit_error_) {
@@ -76,10 +80,11 @@ class Stepper {
     }
   }
   [[nodiscard]] tl::unexpected<Error> diverged(size_t bucket) const {
-    return fail(Code::kFailedPrecondition,
-                "training diverged: gradient bucket {} of {} holds NaN or infinity; lower optimizer.lr "
-                "(now {:g}) or add schedule.warmup_epochs",
-                bucket, works_.size(), params_.lr);
+    return fail(
+        Code::kFailedPrecondition,
+        "training diverged: gradient bucket {} of {} holds NaN or infinity; lower optimizer.lr "
+        "(now {:g}) or add schedule.warmup_epochs",
+        bucket, works_.size(), params_.lr);
   }
 
   Replica& replica_;
@@ -95,8 +100,8 @@ struct Timing {
   Clock::time_point shown{};
 };
 
-void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainState& s, const StepMetrics& m, Timing& timing,
-               EventSink& events) {
+void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainState& s,
+               const StepMetrics& m, Timing& timing, EventSink& events) {
   if (replica.rank() != 0) return;
   const int64_t index = s.step_in_epoch - 1;
   const bool display = index % replica.job().train.print_freq == 0;
@@ -128,22 +133,25 @@ void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainSt
 Result<void> emit_commits(Replica& replica, EventSink& events) {
   NPU_TRY(const auto reports, replica.finished_commits(false));
   for (const CheckpointReport& r : reports) {
-    if (replica.rank() == 0) events.on_event(CheckpointEvent{r.step, r.path, r.bytes, 0, r.durable_ms});
+    if (replica.rank() == 0)
+      events.on_event(CheckpointEvent{r.step, r.path, r.bytes, 0, r.durable_ms});
   }
   return {};
 }
 
 }  // namespace
 
-Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, const data::Augmenter& augmenter,
-                                const EpochOptions& o, TrainState& state, EventSink& events,
+Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
+                                const data::Augmenter& augmenter, const EpochOptions& o,
+                                TrainState& state, EventSink& events,
                                 const std::function<Result<void>(const TrainState&)>& save) {
   const Job& job = replica.job();
   const data::ShardKey key{job.world(), replica.rank(), job.seed, o.epoch};
-  NPU_TRY(data::BatchPlan plan, data::train_plan(set.size(), key, job.rank_batch(), state.step_in_epoch));
-  NPU_TRY(const auto loader,
-          data::BatchLoader::create(set, augmenter, std::move(plan), replica.slots(),
-                                    {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  NPU_TRY(data::BatchPlan plan,
+          data::train_plan(set.size(), key, job.rank_batch(), state.step_in_epoch));
+  NPU_TRY(const auto loader, data::BatchLoader::create(
+                                 set, augmenter, std::move(plan), replica.slots(),
+                                 {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
   Stepper stepper(replica);
   EpochResult result;
   Timing timing;
@@ -168,7 +176,8 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, cons
     emit_step(replica, o, lr, state, metrics, timing, events);
     NPU_TRY_VOID(emit_commits(replica, events));
     result.stopped = state.global_step >= o.stop_at_step;
-    const bool every = o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;
+    const bool every =
+        o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;
     if (result.stopped) break;
     if (every && state.step_in_epoch < o.steps_per_epoch) NPU_TRY_VOID(save(state));
   }
@@ -176,15 +185,15 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set, cons
   return result;
 }
 
-Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain, int epoch,
-                           EventSink& events) {
+Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain,
+                           int epoch, EventSink& events) {
   const Job& job = replica.job();
   NPU_TRY_VOID(replica.share_buffers());
   data::BatchPlan plan = data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch());
   const auto steps = static_cast<int64_t>(plan.batches());
-  NPU_TRY(const auto loader,
-          data::BatchLoader::create(set, plain, std::move(plan), replica.slots(),
-                                    {epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  NPU_TRY(const auto loader, data::BatchLoader::create(
+                                 set, plain, std::move(plan), replica.slots(),
+                                 {epoch, data::workers_per_rank(job.data.workers, job.world())}));
   model::Network& network = replica.network();
   model::LossAndHits sums;
   int64_t seen = 0;
@@ -193,7 +202,8 @@ Result<ValResult> validate(Replica& replica, const data::Dataset& set, const dat
   for (int64_t step = 0; step < steps; ++step) {
     NPU_TRY(const data::Batch batch, loader->next());
     const auto n = static_cast<size_t>(batch.n);
-    NPU_TRY(const auto logits, network.forward_eval({batch.images, n * set.shape().elements()}, batch.n));
+    NPU_TRY(const auto logits,
+            network.forward_eval({batch.images, n * set.shape().elements()}, batch.n));
     NPU_TRY(const model::LossAndHits local, network.evaluate(logits, {batch.labels, n}));
     loader->release(batch);
     sums += local;
@@ -219,12 +229,13 @@ Result<ValResult> validate(Replica& replica, const data::Dataset& set, const dat
     events.on_event(e);
   }
   // Four numbers travel inside the descriptor; counts are exact in fp64.
-  std::array<double, 4> all = {sums.loss_sum, static_cast<double>(sums.top1), static_cast<double>(sums.top5),
-                               static_cast<double>(seen)};
-  NPU_TRY(Work work, replica.world().all_reduce(all.data(), all.data(), all.size(), DType::kFloat64, ReduceOp::kSum,
-                                                replica.collective_options()));
+  std::array<double, 4> all = {sums.loss_sum, static_cast<double>(sums.top1),
+                               static_cast<double>(sums.top5), static_cast<double>(seen)};
+  NPU_TRY(Work work, replica.world().all_reduce(all.data(), all.data(), all.size(), DType::kFloat64,
+                                                ReduceOp::kSum, replica.collective_options()));
   NPU_TRY_VOID(work.wait());
-  return ValResult{all[0] / all[3], 100 * all[1] / all[3], 100 * all[2] / all[3], static_cast<int64_t>(all[3])};
+  return ValResult{all[0] / all[3], 100 * all[1] / all[3], 100 * all[2] / all[3],
+                   static_cast<int64_t>(all[3])};
 }
 
 }  // namespace npu::client

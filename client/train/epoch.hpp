@@ -20,12 +20,14 @@ struct TimeMeter {
     sum += seconds;
     ++count;
   }
-  [[nodiscard]] double average() const noexcept { return count > 0 ? sum / static_cast<double>(count) : 0; }
+  [[nodiscard]] double average() const noexcept {
+    return count > 0 ? sum / static_cast<double>(count) : 0;
+  }
 };
 
 /// What one step showed, over all ranks.
 struct StepMetrics {
-  double loss = 0;  // mean
+  double loss = 0;            // mean
   double top1 = 0, top5 = 0;  // hits
 };
 
@@ -33,23 +35,23 @@ struct EpochOptions {
   int epoch = 0;
   int64_t steps_per_epoch = 0;
   std::function<double(int64_t step_in_epoch)> lr;  // learning rate of a step, counted from 0
-  int64_t stop_at_step = INT64_MAX;    // global step after which training ends
-  int64_t checkpoint_every_steps = 0;  // 0 = never
+  int64_t stop_at_step = INT64_MAX;                 // global step after which training ends
+  int64_t checkpoint_every_steps = 0;               // 0 = never
 };
 
 struct EpochResult {
   bool stopped = false;  // stop_at_step was reached inside the epoch
   double seconds = 0;
-  int64_t images = 0;    // trained by this process's run of the epoch, over all ranks
+  int64_t images = 0;  // trained by this process's run of the epoch, over all ranks
 };
 
-/// Trains from state.step_in_epoch to the end of the epoch, or to stop_at_step. On return `state` says what is next.
-/// `save` makes a checkpoint of the state it is given. Errors: as collectives, loader and daemon say; failed_precondition
-/// (exit 65) when the loss is not finite.
-[[nodiscard]] Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
-                                              const data::Augmenter& augmenter, const EpochOptions& options,
-                                              TrainState& state, EventSink& events,
-                                              const std::function<Result<void>(const TrainState&)>& save);
+/// Trains from state.step_in_epoch to the end of the epoch, or to stop_at_step. On return `state`
+/// says what is next. `save` makes a checkpoint of the state it is given. Errors: as collectives,
+/// loader and daemon say; failed_precondition (exit 65) when the loss is not finite.
+[[nodiscard]] Result<EpochResult> train_epoch(
+    Replica& replica, const data::Dataset& set, const data::Augmenter& augmenter,
+    const EpochOptions& options, TrainState& state, EventSink& events,
+    const std::function<Result<void>(const TrainState&)>& save);
 
 struct ValResult {
   double loss = 0, acc1 = 0, acc5 = 0;  // percent
@@ -57,7 +59,8 @@ struct ValResult {
 };
 
 /// Counts every sample of `set` exactly once over the job, with rank 0's BN buffers on all ranks.
-[[nodiscard]] Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain,
-                                         int epoch, EventSink& events);
+[[nodiscard]] Result<ValResult> validate(Replica& replica, const data::Dataset& set,
+                                         const data::Augmenter& plain, int epoch,
+                                         EventSink& events);
 
 }  // namespace npu::client

@@ -8,7 +8,7 @@
 namespace npu::client {
 namespace {
 
-constexpr uint64_t kSlack = 64 * 1024;      // alignment of a few dozen pieces
+constexpr uint64_t kSlack = 64 * 1024;  // alignment of a few dozen pieces
 constexpr size_t kSharedCounters = 16;
 
 model::NetworkConfig network_config(const config::Job& job, const RankOptions& options,
@@ -29,8 +29,8 @@ model::NetworkConfig network_config(const config::Job& job, const RankOptions& o
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape, int batch) {
   const uint64_t images = static_cast<uint64_t>(batch) * shape.elements() * sizeof(float);
   const uint64_t labels = static_cast<uint64_t>(batch) * sizeof(int32_t);
-  return network.memory().total() + kInputSlots * (images + labels) + kStages * SnapshotStage::bytes(network) +
-         largest_entry(network) * sizeof(float) + kSlack;
+  return network.memory().total() + kInputSlots * (images + labels) +
+         kStages * SnapshotStage::bytes(network) + largest_entry(network) * sizeof(float) + kSlack;
 }
 
 AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
@@ -83,15 +83,22 @@ CollectiveOptions Replica::collective_options() const {
   CollectiveOptions options;
   options.timeout = job_.collectives.timeout;
   switch (job_.collectives.algorithm) {
-    case config::Algorithm::kAuto: options.algorithm = shm::Algorithm::kAuto; break;
-    case config::Algorithm::kRing: options.algorithm = shm::Algorithm::kRing; break;
-    case config::Algorithm::kDirect: options.algorithm = shm::Algorithm::kDirect; break;
+    case config::Algorithm::kAuto:
+      options.algorithm = shm::Algorithm::kAuto;
+      break;
+    case config::Algorithm::kRing:
+      options.algorithm = shm::Algorithm::kRing;
+      break;
+    case config::Algorithm::kDirect:
+      options.algorithm = shm::Algorithm::kDirect;
+      break;
   }
   return options;
 }
 
 Result<void> Replica::share(std::span<float> values) {
-  NPU_TRY(Work work, world().broadcast(values.data(), values.size(), DType::kFloat32, 0, collective_options()));
+  NPU_TRY(Work work, world().broadcast(values.data(), values.size(), DType::kFloat32, 0,
+                                       collective_options()));
   NPU_TRY_VOID(work.wait());
   return {};
 }
@@ -116,18 +123,26 @@ Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from
 
 /// Broadcasts rank 0's counters; a row a field, doubles as their bits.
 Result<void> Replica::share_counters(TrainState& s) {
-  const std::array<int64_t, kSharedCounters> mine = {
-      s.next_epoch, s.step_in_epoch, s.global_step, s.sums.samples, s.best_epoch, s.skipped_steps,
-      std::bit_cast<int64_t>(s.sums.loss), std::bit_cast<int64_t>(s.sums.top1), std::bit_cast<int64_t>(s.sums.top5),
-      std::bit_cast<int64_t>(s.best_acc1), std::bit_cast<int64_t>(s.last_acc1)};
+  const std::array<int64_t, kSharedCounters> mine = {s.next_epoch,
+                                                     s.step_in_epoch,
+                                                     s.global_step,
+                                                     s.sums.samples,
+                                                     s.best_epoch,
+                                                     s.skipped_steps,
+                                                     std::bit_cast<int64_t>(s.sums.loss),
+                                                     std::bit_cast<int64_t>(s.sums.top1),
+                                                     std::bit_cast<int64_t>(s.sums.top5),
+                                                     std::bit_cast<int64_t>(s.best_acc1),
+                                                     std::bit_cast<int64_t>(s.last_acc1)};
   std::copy(mine.begin(), mine.end(), shared_.begin());
-  NPU_TRY(Work work, world().broadcast(shared_.data(), shared_.size(), DType::kInt64, 0, collective_options()));
+  NPU_TRY(Work work, world().broadcast(shared_.data(), shared_.size(), DType::kInt64, 0,
+                                       collective_options()));
   NPU_TRY_VOID(work.wait());
   s.next_epoch = static_cast<int>(shared_[0]);
   s.step_in_epoch = shared_[1];
   s.global_step = shared_[2];
-  s.sums = {std::bit_cast<double>(shared_[6]), std::bit_cast<double>(shared_[7]), std::bit_cast<double>(shared_[8]),
-            shared_[3]};
+  s.sums = {std::bit_cast<double>(shared_[6]), std::bit_cast<double>(shared_[7]),
+            std::bit_cast<double>(shared_[8]), shared_[3]};
   s.best_epoch = static_cast<int>(shared_[4]);
   s.skipped_steps = shared_[5];
   s.best_acc1 = std::bit_cast<double>(shared_[9]);
@@ -142,7 +157,8 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
     if (loaded) state = *loaded;
   }
   NPU_TRY_VOID(share_counters(state));
-  // Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in equal seeds.
+  // Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in
+  // equal seeds.
   NPU_TRY_VOID(share(network_->parameters_flat()));
   NPU_TRY_VOID(share(network_->momentum_flat()));
   NPU_TRY_VOID(share_buffers());

@@ -1,5 +1,5 @@
-// One rank's replica on its device: network, input slots and staging, all placed in the arena, and the collectives that
-// keep it equal to the others.
+// One rank's replica on its device: network, input slots and staging, all placed in the arena, and
+// the collectives that keep it equal to the others.
 #pragma once
 
 #include <memory>
@@ -19,18 +19,21 @@ namespace npu::client {
 inline constexpr int kInputSlots = 3;  // one in use, one ready, one being filled
 inline constexpr int kStages = 2;      // one being written by the daemon, one free
 
-/// Invariants: (1) nothing is allocated in the arena after create(); (2) parameters, momentum and (after share_buffers)
-/// BN buffers are bit-equal on all ranks between steps. Thread: one.
+/// Invariants: (1) nothing is allocated in the arena after create(); (2) parameters, momentum and
+/// (after share_buffers) BN buffers are bit-equal on all ranks between steps. Thread: one.
 class Replica {
  public:
   /// Plans the network, attaches, places everything, initialises from the job's seed.
-  [[nodiscard]] static Result<std::unique_ptr<Replica>> create(const config::Job& job, const RankOptions& options,
+  [[nodiscard]] static Result<std::unique_ptr<Replica>> create(const config::Job& job,
+                                                               const RankOptions& options,
                                                                const data::DatasetPair& data);
 
-  /// Rank 0 loads what checkpoint.resume asks for; all ranks end with rank 0's state. `from` is set if resumed.
+  /// Rank 0 loads what checkpoint.resume asks for; all ranks end with rank 0's state. `from` is set
+  /// if resumed.
   [[nodiscard]] Result<TrainState> start(std::optional<std::string>& from);
 
-  /// BN buffers of every rank become rank 0's, as DistributedDataParallel's broadcast_buffers has it.
+  /// BN buffers of every rank become rank 0's, as DistributedDataParallel's broadcast_buffers has
+  /// it.
   [[nodiscard]] Result<void> share_buffers();
 
   /// Waits for a free stage, stages (rank 0), hands over. Returns how long the rank was held up.

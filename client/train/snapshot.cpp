@@ -40,7 +40,8 @@ void describe(shm::SnapshotTensor& row, const StateEntry& e, const std::string& 
   shm::put_text(row.name, name);
   row.rank = static_cast<uint32_t>(e.shape.size());
   for (size_t d = 0; d < e.shape.size(); ++d) row.shape[d] = e.shape[d];
-  row.dtype = static_cast<uint8_t>(e.kind == StateKind::kBatchesTracked ? DType::kInt64 : DType::kFloat32);
+  row.dtype =
+      static_cast<uint8_t>(e.kind == StateKind::kBatchesTracked ? DType::kInt64 : DType::kFloat32);
 }
 
 void hash_identity(Xxh3& hash, const StateEntry& e) {
@@ -86,7 +87,8 @@ uint64_t SnapshotStage::bytes(const Network& network) {
   uint64_t data = 0;
   uint64_t rows = 0;
   for (const StateEntry& e : network.state()) {
-    const uint64_t copies = e.kind == StateKind::kParameter ? 2 : 1;  // momentum beside the parameter
+    const uint64_t copies =
+        e.kind == StateKind::kParameter ? 2 : 1;  // momentum beside the parameter
     data += copies * aligned(entry_bytes(e));
     rows += copies;
   }
@@ -111,8 +113,8 @@ Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocato
   return stage;
 }
 
-shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::string& state_json, int64_t step,
-                                          uint32_t keep) {
+shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::string& state_json,
+                                          int64_t step, uint32_t keep) {
   NPU_CHECK(state_json.size() <= state_.size());
   auto* base = reinterpret_cast<std::byte*>(data_.data());
   uint64_t at = 0;
@@ -154,7 +156,8 @@ shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::str
 namespace {
 
 /// Reads one tensor after comparing its type and shape with the entry's.
-Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e, std::span<std::byte> out) {
+Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e,
+                        std::span<std::byte> out) {
   const TensorEntry* tensor = file.find(e.name);
   if (tensor == nullptr) {
     return fail(Code::kDataLoss, "load {}: tensor '{}' is missing", file.name(), e.name);
@@ -162,14 +165,15 @@ Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e, std::s
   const FileDType want = e.kind == StateKind::kBatchesTracked ? FileDType::kI64 : FileDType::kF32;
   const TensorShape shape(e.shape.begin(), e.shape.end());
   if (tensor->dtype != want || tensor->shape != shape) {
-    return fail(Code::kFailedPrecondition, "load {}: tensor '{}' is {} {}, the model's is {} {}", file.name(), e.name,
-                file_dtype_name(tensor->dtype), shape_text(tensor->shape), file_dtype_name(want), shape_text(shape));
+    return fail(Code::kFailedPrecondition, "load {}: tensor '{}' is {} {}, the model's is {} {}",
+                file.name(), e.name, file_dtype_name(tensor->dtype), shape_text(tensor->shape),
+                file_dtype_name(want), shape_text(shape));
   }
   return file.read_tensor(*tensor, out);
 }
 
-Result<void> restore_tensors(Network& network, const SafetensorsFile& weights, const SafetensorsFile& momentum,
-                             std::span<float> scratch) {
+Result<void> restore_tensors(Network& network, const SafetensorsFile& weights,
+                             const SafetensorsFile& momentum, std::span<float> scratch) {
   auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
   for (size_t i = 0; i < network.state().size(); ++i) {
     const StateEntry& e = network.state()[i];
@@ -192,7 +196,8 @@ Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
   struct stat st {};
   if (::fstat(fd, &st) != 0) return fail_errno("stat " + what);
   if (static_cast<uint64_t>(st.st_size) > limit) {
-    return fail(Code::kDataLoss, "read {}: {} bytes, at most {} are accepted", what, st.st_size, limit);
+    return fail(Code::kDataLoss, "read {}: {} bytes, at most {} are accepted", what, st.st_size,
+                limit);
   }
   std::string text(static_cast<size_t>(st.st_size), '\0');
   NPU_TRY_VOID(pread_all(fd, std::as_writable_bytes(std::span(text)), 0, what));
@@ -203,10 +208,12 @@ Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
 
 Result<TrainState> restore(Network& network, CheckpointFiles files, const CheckpointIdentity& job,
                            std::span<float> scratch) {
-  NPU_TRY(const std::string text, read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
+  NPU_TRY(const std::string text,
+          read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
   NPU_TRY(const ParsedState parsed, state_from_json(text));
   NPU_TRY_VOID(check_identity(parsed.identity, job, files.path));
-  NPU_TRY(const auto weights, SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
+  NPU_TRY(const auto weights,
+          SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
   NPU_TRY(const auto momentum,
           SafetensorsFile::open(std::move(files.optimizer), files.path + "/optimizer.safetensors"));
   NPU_TRY_VOID(restore_tensors(network, weights, momentum, scratch));

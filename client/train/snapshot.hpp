@@ -1,5 +1,5 @@
-// A network's state as files see it: plain layout, torchvision's names. Staged in the arena for the daemon to write,
-// and read back from a checkpoint's descriptors.
+// A network's state as files see it: plain layout, torchvision's names. Staged in the arena for the
+// daemon to write, and read back from a checkpoint's descriptors.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 
 namespace npu::client {
 
-/// XXH3-64 over name, shape and plain fp32 bytes of every parameter and buffer in state_dict order (counters as
-/// int64): equal bits give equal digests, whatever layout the processor computes in. `scratch` holds the largest entry.
+/// XXH3-64 over name, shape and plain fp32 bytes of every parameter and buffer in state_dict order
+/// (counters as int64): equal bits give equal digests, whatever layout the processor computes in.
+/// `scratch` holds the largest entry.
 [[nodiscard]] uint64_t weights_digest(const model::Network& network, std::span<float> scratch);
 
 /// Same purpose in the compute layout: cheap, comparable between the ranks of one run only.
@@ -26,11 +27,13 @@ class SnapshotStage {
  public:
   /// Arena bytes that place() takes.
   [[nodiscard]] static uint64_t bytes(const model::Network& network);
-  [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network, ArenaAllocator& arena);
+  [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network,
+                                                   ArenaAllocator& arena);
 
   /// Copies the state and describes it; the message is ready to be sent.
-  [[nodiscard]] shm::CheckpointCommit fill(const model::Network& network, const std::string& state_json,
-                                           int64_t step, uint32_t keep);
+  [[nodiscard]] shm::CheckpointCommit fill(const model::Network& network,
+                                           const std::string& state_json, int64_t step,
+                                           uint32_t keep);
   /// Digest of the last fill.
   [[nodiscard]] uint64_t digest() const noexcept { return digest_; }
 
@@ -42,8 +45,8 @@ class SnapshotStage {
   uint64_t digest_ = 0;
 };
 
-/// Loads parameters, buffers and momentum. Errors: failed_precondition naming the tensor and both shapes;
-/// data_loss for missing or unexpected tensors.
+/// Loads parameters, buffers and momentum. Errors: failed_precondition naming the tensor and both
+/// shapes; data_loss for missing or unexpected tensors.
 [[nodiscard]] Result<TrainState> restore(model::Network& network, CheckpointFiles files,
                                          const CheckpointIdentity& job, std::span<float> scratch);
 

@@ -10,7 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-// Doubles travel as their bits beside the readable number: a decimal round trip is not worth a doubt.
+// Doubles travel as their bits beside the readable number: a decimal round trip is not worth a
+// doubt.
 json exact(double value) { return {{"value", value}, {"bits", std::bit_cast<uint64_t>(value)}}; }
 double from_exact(const json& j) { return std::bit_cast<double>(j.at("bits").get<uint64_t>()); }
 
@@ -50,21 +51,22 @@ Result<ParsedState> state_from_json(std::string_view text) {
                   j.at("schema").get<int>());
     }
     ParsedState parsed;
-    parsed.identity = {j.at("arch").get<std::string>(), j.at("num_classes").get<int>(), j.at("world").get<int>(),
-                       j.at("global_batch").get<int>(), j.at("seed").get<uint64_t>()};
+    parsed.identity = {j.at("arch").get<std::string>(), j.at("num_classes").get<int>(),
+                       j.at("world").get<int>(), j.at("global_batch").get<int>(),
+                       j.at("seed").get<uint64_t>()};
     TrainState& s = parsed.state;
     s.next_epoch = j.at("next_epoch").get<int>();
     s.step_in_epoch = j.at("step_in_epoch").get<int64_t>();
     s.global_step = j.at("global_step").get<int64_t>();
-    s.sums = {from_exact(j.at("epoch_loss_sum")), from_exact(j.at("epoch_top1")), from_exact(j.at("epoch_top5")),
-              j.at("epoch_samples").get<int64_t>()};
+    s.sums = {from_exact(j.at("epoch_loss_sum")), from_exact(j.at("epoch_top1")),
+              from_exact(j.at("epoch_top5")), j.at("epoch_samples").get<int64_t>()};
     s.best_acc1 = from_exact(j.at("best_acc1"));
     s.best_epoch = j.at("best_epoch").get<int>();
     s.last_acc1 = from_exact(j.at("last_acc1"));
     s.skipped_steps = j.at("skipped_steps").get<int64_t>();
     if (s.next_epoch < 0 || s.step_in_epoch < 0 || s.global_step < 0) {
-      return fail(Code::kDataLoss, "read state.json: epoch {} step {} ({}) cannot be negative", s.next_epoch,
-                  s.step_in_epoch, s.global_step);
+      return fail(Code::kDataLoss, "read state.json: epoch {} step {} ({}) cannot be negative",
+                  s.next_epoch, s.step_in_epoch, s.global_step);
     }
     return parsed;
   } catch (const json::exception& e) {
@@ -76,13 +78,16 @@ Result<void> check_identity(const CheckpointIdentity& file, const CheckpointIden
                             const std::string& path) {
   const auto differs = [&](const char* field, const auto& theirs, const auto& ours) {
     return fail(Code::kFailedPrecondition,
-                "resume from '{}': its {} is {}, the job's is {}; restore the job's value, change the job's name, or "
+                "resume from '{}': its {} is {}, the job's is {}; restore the job's value, change "
+                "the job's name, or "
                 "set checkpoint.resume=never",
                 path, field, theirs, ours);
   };
   if (file.arch != job.arch) return differs("model.arch", file.arch, job.arch);
-  if (file.num_classes != job.num_classes) return differs("model.num_classes", file.num_classes, job.num_classes);
-  if (file.global_batch != job.global_batch) return differs("train.batch_size", file.global_batch, job.global_batch);
+  if (file.num_classes != job.num_classes)
+    return differs("model.num_classes", file.num_classes, job.num_classes);
+  if (file.global_batch != job.global_batch)
+    return differs("train.batch_size", file.global_batch, job.global_batch);
   if (file.seed != job.seed) return differs("seed", file.seed, job.seed);
   return {};
 }

@@ -1,5 +1,5 @@
-// Where a run is between two steps: everything beside the tensors that a resumed run needs to go on with the same bits.
-// Kept in a checkpoint as state.json.
+// Where a run is between two steps: everything beside the tensors that a resumed run needs to go on
+// with the same bits. Kept in a checkpoint as state.json.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ struct CheckpointIdentity {
 [[nodiscard]] CheckpointIdentity identity_of(const config::Job& job);
 
 /// state.json: one object, deterministic text.
-[[nodiscard]] std::string state_to_json(const TrainState& state, const CheckpointIdentity& identity);
+[[nodiscard]] std::string state_to_json(const TrainState& state,
+                                        const CheckpointIdentity& identity);
 
 struct ParsedState {
   TrainState state;
@@ -51,7 +52,7 @@ struct ParsedState {
 [[nodiscard]] Result<ParsedState> state_from_json(std::string_view text);
 
 /// Errors: failed_precondition naming the field, the file's value and the job's.
-[[nodiscard]] Result<void> check_identity(const CheckpointIdentity& file, const CheckpointIdentity& job,
-                                          const std::string& path);
+[[nodiscard]] Result<void> check_identity(const CheckpointIdentity& file,
+                                          const CheckpointIdentity& job, const std::string& path);
 
 }  // namespace npu::client

@@ -17,10 +17,18 @@ using config::Job;
 model::Schedule schedule_of(const Job& job) {
   model::Schedule s;
   switch (job.schedule.kind) {
-    case config::ScheduleKind::kStep: s.form = model::ScheduleForm::kStep; break;
-    case config::ScheduleKind::kMultistep: s.form = model::ScheduleForm::kMultistep; break;
-    case config::ScheduleKind::kCosine: s.form = model::ScheduleForm::kCosine; break;
-    case config::ScheduleKind::kConstant: s.form = model::ScheduleForm::kConstant; break;
+    case config::ScheduleKind::kStep:
+      s.form = model::ScheduleForm::kStep;
+      break;
+    case config::ScheduleKind::kMultistep:
+      s.form = model::ScheduleForm::kMultistep;
+      break;
+    case config::ScheduleKind::kCosine:
+      s.form = model::ScheduleForm::kCosine;
+      break;
+    case config::ScheduleKind::kConstant:
+      s.form = model::ScheduleForm::kConstant;
+      break;
   }
   s.base_lr = job.optimizer.lr;
   s.epochs = job.train.epochs;
@@ -33,19 +41,26 @@ model::Schedule schedule_of(const Job& job) {
 
 const char* schedule_name(config::ScheduleKind kind) {
   switch (kind) {
-    case config::ScheduleKind::kStep: return "step";
-    case config::ScheduleKind::kMultistep: return "multistep";
-    case config::ScheduleKind::kCosine: return "cosine";
-    case config::ScheduleKind::kConstant: return "constant";
+    case config::ScheduleKind::kStep:
+      return "step";
+    case config::ScheduleKind::kMultistep:
+      return "multistep";
+    case config::ScheduleKind::kCosine:
+      return "cosine";
+    case config::ScheduleKind::kConstant:
+      return "constant";
   }
   return "unknown";
 }
 
 const char* algorithm_name(config::Algorithm algorithm) {
   switch (algorithm) {
-    case config::Algorithm::kAuto: return "auto";
-    case config::Algorithm::kRing: return "ring";
-    case config::Algorithm::kDirect: return "direct";
+    case config::Algorithm::kAuto:
+      return "auto";
+    case config::Algorithm::kRing:
+      return "ring";
+    case config::Algorithm::kDirect:
+      return "direct";
   }
   return "unknown";
 }
@@ -55,8 +70,8 @@ Result<void> refuse_unsupported(const Job& job) {
   if (missing.empty()) return {};
   std::string text;
   for (const std::string& m : missing) text += (text.empty() ? "" : ", ") + m;
-  return fail_exit(Code::kUnimplemented, Exit::kBadConfig, "run job '{}': not supported by this version: {}", job.name,
-                   text);
+  return fail_exit(Code::kUnimplemented, Exit::kBadConfig,
+                   "run job '{}': not supported by this version: {}", job.name, text);
 }
 
 /// The whole job of one rank, once everything is in place.
@@ -73,7 +88,8 @@ class Trainer {
 
   [[nodiscard]] Result<void> run(const RankOptions& options) {
     NPU_TRY_VOID(model::check_schedule(schedule_));
-    NPU_TRY(steps_per_epoch_, data::train_steps(data_.train.size(), job_.world(), job_.rank_batch()));
+    NPU_TRY(steps_per_epoch_,
+            data::train_steps(data_.train.size(), job_.world(), job_.rank_batch()));
     std::optional<std::string> from;
     NPU_TRY(state_, replica_.start(from));
     emit_start(options, from);
@@ -124,7 +140,8 @@ class Trainer {
     emit_epoch(epoch, sums, trained, val, best);
     const bool last = state_.next_epoch == job_.train.epochs;
     const int every = job_.checkpoint.every_epochs;
-    if (last || trained.stopped || (every > 0 && state_.next_epoch % every == 0)) NPU_TRY_VOID(save(state_));
+    if (last || trained.stopped || (every > 0 && state_.next_epoch % every == 0))
+      NPU_TRY_VOID(save(state_));
     return trained.stopped;
   }
 
@@ -139,7 +156,8 @@ class Trainer {
   [[nodiscard]] Result<void> emit_commits(bool wait) {
     NPU_TRY(const auto reports, replica_.finished_commits(wait));
     for (const CheckpointReport& r : reports) {
-      if (replica_.rank() == 0) events_.on_event(CheckpointEvent{r.step, r.path, r.bytes, stall_ms_, r.durable_ms});
+      if (replica_.rank() == 0)
+        events_.on_event(CheckpointEvent{r.step, r.path, r.bytes, stall_ms_, r.durable_ms});
     }
     return {};
   }
@@ -158,7 +176,8 @@ class Trainer {
     e.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     e.checkpoint = replica_.last_checkpoint();
     if (replica_.rank() == 0) e.weights_digest = to_hex(replica_.digest());
-    // Nobody leaves before all are done: a rank that left early would look like a failure to the others.
+    // Nobody leaves before all are done: a rank that left early would look like a failure to the
+    // others.
     NPU_TRY(Work work, replica_.world().barrier(replica_.collective_options()));
     NPU_TRY_VOID(work.wait());
     NPU_TRY_VOID(replica_.device().detach());
@@ -192,7 +211,8 @@ class Trainer {
     events_.on_event(e);
   }
 
-  void emit_epoch(int epoch, const EpochSums& sums, const EpochResult& trained, const ValResult& val, bool best) {
+  void emit_epoch(int epoch, const EpochSums& sums, const EpochResult& trained,
+                  const ValResult& val, bool best) {
     if (replica_.rank() != 0) return;
     const auto samples = static_cast<double>(sums.samples);
     EpochEvent e;
@@ -227,7 +247,8 @@ class Trainer {
 
 Result<void> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
   NPU_TRY_VOID(refuse_unsupported(job));
-  NPU_TRY(const data::DatasetPair data, data::open_dataset(job.data, job.model.num_classes, job.seed));
+  NPU_TRY(const data::DatasetPair data,
+          data::open_dataset(job.data, job.model.num_classes, job.seed));
   NPU_TRY(const auto replica, Replica::create(job, options, data));
   Trainer trainer(*replica, data, events);
   return trainer.run(options);

@@ -1,4 +1,5 @@
-// One rank of a job, start to finish: attach, build, broadcast, train, validate, checkpoint, detach.
+// One rank of a job, start to finish: attach, build, broadcast, train, validate, checkpoint,
+// detach.
 #pragma once
 
 #include <functional>
@@ -14,15 +15,16 @@ struct RankOptions {
   std::string socket;   // the daemon's
   std::string run_key;  // ranks of one run present the same key; empty for a run of one uid
   int rank = 0;
-  int threads = 1;      // compute threads of this rank
-  /// Called from a thread of the library when a peer died or the daemon is gone, so that a rank deep in a step can end
-  /// at once. run_rank returns the same error by itself as soon as it gets to its next collective.
+  int threads = 1;  // compute threads of this rank
+  /// Called from a thread of the library when a peer died or the daemon is gone, so that a rank
+  /// deep in a step can end at once. run_rank returns the same error by itself as soon as it gets
+  /// to its next collective.
   std::function<void(const Error&)> on_failure = {};
 };
 
-/// Trains rank `options.rank` of `job` and returns when the job is over. Only rank 0 emits events other
-/// than errors. Errors: as each part says; aborted names the rank that failed first, unavailable a lost daemon.
-/// Thread: one call a process.
+/// Trains rank `options.rank` of `job` and returns when the job is over. Only rank 0 emits events
+/// other than errors. Errors: as each part says; aborted names the rank that failed first,
+/// unavailable a lost daemon. Thread: one call a process.
 [[nodiscard]] Result<void> run_rank(const config::Job& job, const RankOptions& options,
                                     EventSink& events);
 

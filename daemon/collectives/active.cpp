@@ -11,12 +11,14 @@ using Sources = std::array<const std::byte*, shm::kMaxDevices>;
 using Targets = std::array<std::byte*, shm::kMaxDevices>;
 
 /// Folds all ranks' bytes at `send_offset` into `targets`.
-void fold_slice(Active& a, uint64_t slice, uint64_t send_offset, const Targets& targets, uint32_t target_count) noexcept {
+void fold_slice(Active& a, uint64_t slice, uint64_t send_offset, const Targets& targets,
+                uint32_t target_count) noexcept {
   Sources src;
   for (uint32_t r = 0; r < a.ranks; ++r) src[r] = a.send[r] + send_offset;
   ByProducts products;
   // Sums are kept for operations of one part only; a part border is no block border.
-  if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + a.slice_begin(slice) / kBlockElements;
+  if (a.block_sums != nullptr)
+    products.block_sum_squares = a.block_sums + a.slice_begin(slice) / kBlockElements;
   a.kernel->fold({.src = src.data(),
                   .ranks = a.ranks,
                   .dst = targets.data(),
@@ -29,15 +31,17 @@ void fold_slice(Active& a, uint64_t slice, uint64_t send_offset, const Targets& 
   }
 }
 
-void copy_to(const Active& a, uint64_t slice, const std::byte* src, const Targets& targets, uint32_t n) noexcept {
+void copy_to(const Active& a, uint64_t slice, const std::byte* src, const Targets& targets,
+             uint32_t n) noexcept {
   copy_slice(targets.data(), n, src, a.slice_count(slice) * a.element_bytes, false);
 }
 
-/// One slice: which bytes of which ranks go where. `part` is a rank, or a pair of ranks for all-to-all.
+/// One slice: which bytes of which ranks go where. `part` is a rank, or a pair of ranks for
+/// all-to-all.
 void execute(Active& a, uint64_t slice) noexcept {
   const uint64_t part = a.part_of(slice);
-  const uint64_t at = a.slice_begin(slice) * a.element_bytes;     // within the part
-  const uint64_t part_at = part * a.count * a.element_bytes + at; // within a buffer of world parts
+  const uint64_t at = a.slice_begin(slice) * a.element_bytes;      // within the part
+  const uint64_t part_at = part * a.count * a.element_bytes + at;  // within a buffer of world parts
   Targets dst;
   switch (a.op) {
     case shm::Op::kAllReduce:
@@ -76,14 +80,16 @@ void execute(Active& a, uint64_t slice) noexcept {
       break;
     }
     case shm::Op::kNone:
-    case shm::Op::kBarrier: break;
+    case shm::Op::kBarrier:
+      break;
   }
 }
 
 }  // namespace
 
 bool run_one_slice(Active& a) noexcept {
-  // relaxed: the claim only has to be unique; the inputs were published before the object was handed over.
+  // relaxed: the claim only has to be unique; the inputs were published before the object was
+  // handed over.
   const uint64_t slice = a.next.fetch_add(1, std::memory_order_relaxed);
   if (slice >= a.slices) return false;
   execute(a, slice);

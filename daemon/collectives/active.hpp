@@ -1,5 +1,5 @@
-// A collective that is being executed: private copies of everything the engine threads need, shared by them
-// while slices are left. Lives in a pool; recycled when the last thread has let go.
+// A collective that is being executed: private copies of everything the engine threads need, shared
+// by them while slices are left. Lives in a pool; recycled when the last thread has let go.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace npu::daemon {
 
-/// One slice is this many bytes of one rank's buffer: 8 ranks x 64 KiB stay within half of a 1 MiB L2.
+/// One slice is this many bytes of one rank's buffer: 8 ranks x 64 KiB stay within half of a 1 MiB
+/// L2.
 inline constexpr uint64_t kSliceBytes = 64 * 1024;
 
 struct Active {
@@ -34,8 +35,9 @@ struct Active {
   std::array<std::byte*, shm::kMaxDevices> recv{};
   double* block_sums = nullptr;  // one a block of kBlockElements, or null
 
-  // Written by the engine threads. next: claims a slice; done: release after its stores; flags: bit 0 an input
-  // is not finite, bit 1 a result is not finite; users: helper threads that may still look at this object.
+  // Written by the engine threads. next: claims a slice; done: release after its stores; flags: bit
+  // 0 an input is not finite, bit 1 a result is not finite; users: helper threads that may still
+  // look at this object.
   alignas(shm::kLineBytes) std::atomic<uint64_t> next{0};
   alignas(shm::kLineBytes) std::atomic<uint64_t> done{0};
   std::atomic<uint32_t> flags{0};
@@ -55,8 +57,9 @@ struct Active {
   }
 };
 
-/// `direct`: claims one slice and executes it in one pass over all ranks. False when none is left. Thread: any
-/// number at once. Cost: 2NS bytes of memory traffic for an all-reduce, S read and (N-1)S written for a broadcast.
+/// `direct`: claims one slice and executes it in one pass over all ranks. False when none is left.
+/// Thread: any number at once. Cost: 2NS bytes of memory traffic for an all-reduce, S read and
+/// (N-1)S written for a broadcast.
 bool run_one_slice(Active& active) noexcept;
 
 /// By-products of a whole payload that travelled in the entries (at most kInlineBytes).

@@ -29,7 +29,8 @@ struct Command {
 template <typename T>
 using Queue = boost::lockfree::spsc_queue<T*, boost::lockfree::capacity<1024>>;
 
-/// A pause of the whole daemon longer than this is not counted against any rank (a stopped VM, an overloaded host).
+/// A pause of the whole daemon longer than this is not counted against any rank (a stopped VM, an
+/// overloaded host).
 constexpr uint64_t kPauseNs = 1'000'000'000;
 
 }  // namespace
@@ -64,8 +65,8 @@ struct Engine::Impl {
 
   Parker parker;
   std::vector<std::unique_ptr<Helper>> helpers;
-  Queue<Command> commands;   // control server -> coordinator
-  Queue<EngineEvent> events; // coordinator -> control server
+  Queue<Command> commands;    // control server -> coordinator
+  Queue<EngineEvent> events;  // coordinator -> control server
   UniqueFd event_fd;
   std::vector<std::unique_ptr<EngineRun>> runs;
   bool stop = false;
@@ -159,7 +160,8 @@ bool Engine::Impl::work_waits() const {
 }
 
 void Engine::Impl::sleep() {
-  // Order of the protocol: flags up, words read, inputs checked again, sleep (see Parker and Submitter::submit).
+  // Order of the protocol: flags up, words read, inputs checked again, sleep (see Parker and
+  // Submitter::submit).
   const uint32_t ticket = parker.prepare();
   // Runs whose ranks partly left keep their pages beside those of the next run on the same devices.
   std::array<shm::FutexWaiter, 128> waiters;
@@ -173,7 +175,8 @@ void Engine::Impl::sleep() {
     }
   }
   if (!work_waits()) {
-    const nanoseconds limit = runs.empty() ? nanoseconds(std::chrono::seconds(10)) : nanoseconds(shm::kWaitSlice);
+    const nanoseconds limit =
+        runs.empty() ? nanoseconds(std::chrono::seconds(10)) : nanoseconds(shm::kWaitSlice);
     shm::futex_wait_any({waiters.data(), n}, limit);
   }
   for (auto& run : runs) run->set_asleep(0);
@@ -205,8 +208,9 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options) {
   const std::atomic<uint32_t> word{0};
   const shm::FutexWaiter probe{&word, 1};  // differs: returns at once where the call exists
   if (!shm::futex_wait_any({&probe, 1}, nanoseconds(1))) {
-    return fail_exit(Code::kUnavailable, Exit::kBadConfig,
-                     "start the engine: this kernel lacks futex_waitv; Linux 5.16 or newer is needed");
+    return fail_exit(
+        Code::kUnavailable, Exit::kBadConfig,
+        "start the engine: this kernel lacks futex_waitv; Linux 5.16 or newer is needed");
   }
   auto impl = std::make_unique<Impl>(options.threads > 0 ? options.threads - 1 : 0);
   impl->event_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -1,5 +1,6 @@
-// The engine: one coordinator thread that reads submissions, matches ranks, runs small collectives itself and
-// large ones together with its helper threads, and tells every rank how it went. It never waits for a client.
+// The engine: one coordinator thread that reads submissions, matches ranks, runs small collectives
+// itself and large ones together with its helper threads, and tells every rank how it went. It
+// never waits for a client.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ struct EngineEvent {
   enum class Kind : uint8_t { kAborted, kRemoved };
   Kind kind = Kind::kAborted;
   uint64_t run = 0;
-  Error error;            // kAborted: what every member was told
+  Error error;  // kAborted: what every member was told
   int32_t culprit = -1;
   int64_t pid = 0;
 };
 
-/// Thread: all members are called by the control server's thread. After add_run the engine alone writes the run's
-/// board and status pages, until the kRemoved event.
+/// Thread: all members are called by the control server's thread. After add_run the engine alone
+/// writes the run's board and status pages, until the kRemoved event.
 class Engine {
  public:
   /// Errors: unavailable if the kernel lacks futex_waitv.
@@ -37,8 +38,8 @@ class Engine {
 
   /// All ranks are attached; publishes the running state and starts to serve.
   void add_run(std::shared_ptr<RunMemory> run);
-  /// Ends the run: every member is told. `what` begins the sentence ("rank 3 (pid 4711) died"); the engine adds
-  /// what was going on. Idempotent.
+  /// Ends the run: every member is told. `what` begins the sentence ("rank 3 (pid 4711) died"); the
+  /// engine adds what was going on. Idempotent.
   void abort_run(uint64_t run, Code code, int32_t culprit, std::string what);
   /// The rank detached in order; a collective that needs it later aborts the run.
   void member_left(uint64_t run, uint32_t rank);

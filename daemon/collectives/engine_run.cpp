@@ -20,7 +20,8 @@ uint32_t mask_of(uint32_t world) noexcept { return (1u << world) - 1; }
 
 uint64_t parts_of(Op op, uint32_t ranks) noexcept {
   if (op == Op::kAllToAll) return uint64_t{ranks} * ranks;
-  const bool per_rank = op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter || op == Op::kGather;
+  const bool per_rank =
+      op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter || op == Op::kGather;
   return per_rank ? ranks : 1;
 }
 
@@ -95,9 +96,8 @@ void EngineRun::prepare(Active& a, const Gathering& g) noexcept {
   a.parts = parts_of(a.op, a.ranks);
   a.part_slices = (a.count + a.slice_elements - 1) / a.slice_elements;
   a.slices = a.parts * a.part_slices;
-  a.kernel = shm::op_reduces(a.op)
-                 ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op))
-                 : nullptr;
+  a.kernel =
+      shm::op_reduces(a.op) ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op)) : nullptr;
   const bool ring = static_cast<shm::Algorithm>(s.algorithm) == shm::Algorithm::kRing;
   a.algorithm = ring && a.op == Op::kAllReduce ? shm::Algorithm::kRing : shm::Algorithm::kDirect;
   for (uint32_t r = 0; r < memory_->world; ++r) {
@@ -106,14 +106,17 @@ void EngineRun::prepare(Active& a, const Gathering& g) noexcept {
     a.send[r] = arena + of_rank.send_offset;
     a.recv[r] = arena + of_rank.recv_offset;
   }
-  a.block_sums = (s.flags & shm::kFlagSumSquares) != 0 && a.parts == 1 ? block_sums_.get() : nullptr;
+  a.block_sums =
+      (s.flags & shm::kFlagSumSquares) != 0 && a.parts == 1 ? block_sums_.get() : nullptr;
   a.next.store(0, std::memory_order_relaxed);
   a.done.store(0, std::memory_order_relaxed);
   a.flags.store(0, std::memory_order_relaxed);
 }
 
 void EngineRun::share(Active& a) noexcept {
-  if (a.count * a.element_bytes * a.ranks * a.parts < kShareBytes && a.algorithm != shm::Algorithm::kRing) return;
+  if (a.count * a.element_bytes * a.ranks * a.parts < kShareBytes &&
+      a.algorithm != shm::Algorithm::kRing)
+    return;
   for (uint32_t t = 1; t <= helpers_.size(); ++t) {
     HelperTask task{.active = &a};
     if (a.algorithm == shm::Algorithm::kRing) {
@@ -123,7 +126,8 @@ void EngineRun::share(Active& a) noexcept {
       task.end_device = (t + 1) * a.ranks / ring_owners_;
       task.next = t + 1 < ring_owners_ ? &helpers_[t]->parker() : &coordinator_;
     }
-    a.users.fetch_add(1, std::memory_order_relaxed);  // the queue's release publishes it with the task
+    a.users.fetch_add(1,
+                      std::memory_order_relaxed);  // the queue's release publishes it with the task
     if (!helpers_[t - 1]->give(task)) {
       a.users.fetch_sub(1, std::memory_order_relaxed);
       NPU_CHECK(task.ring == nullptr);  // a ring has few tasks in flight; its queue cannot be full
@@ -141,9 +145,10 @@ bool EngineRun::start_ready() noexcept {
     return true;
   }
   if (const auto m = matcher_.mismatch()) {
-    refuse_all(Code::kFailedPrecondition, static_cast<int32_t>(m->rank_b),
-               fmt::format("ranks {} and {} differ in {}: {} against {}", m->rank_a, m->rank_b,
-                           m->field, describe(g.by_rank[m->rank_a]), describe(g.by_rank[m->rank_b])));
+    refuse_all(
+        Code::kFailedPrecondition, static_cast<int32_t>(m->rank_b),
+        fmt::format("ranks {} and {} differ in {}: {} against {}", m->rank_a, m->rank_b, m->field,
+                    describe(g.by_rank[m->rank_a]), describe(g.by_rank[m->rank_b])));
     return true;
   }
   Active* a = free_active();
@@ -262,14 +267,15 @@ bool EngineRun::overdue(uint64_t now, RunFailure& failure) const {
   if (now - g.first_ns < uint64_t{first.timeout_ms} * 1'000'000) return false;
   const auto rank = static_cast<uint32_t>(__builtin_ctz(missing));
   const auto last = matcher_.last_of(rank);
-  failure = {Code::kDeadlineExceeded, static_cast<int32_t>(rank),
-             fmt::format("{}: rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted "
-                         "{}); rank{} {} waited",
-                         describe(first), std::popcount(missing) > 1 ? "s" : "", rank_list(missing),
-                         first.timeout_ms / 1000.0, rank, memory_->ranks[rank].pid,
-                         last ? fmt::format("seq {}", *last) : "nothing", std::popcount(g.arrived_mask) > 1 ? "s" : "",
-                         rank_list(g.arrived_mask)),
-             true};
+  failure = {
+      Code::kDeadlineExceeded, static_cast<int32_t>(rank),
+      fmt::format("{}: rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted "
+                  "{}); rank{} {} waited",
+                  describe(first), std::popcount(missing) > 1 ? "s" : "", rank_list(missing),
+                  first.timeout_ms / 1000.0, rank, memory_->ranks[rank].pid,
+                  last ? fmt::format("seq {}", *last) : "nothing",
+                  std::popcount(g.arrived_mask) > 1 ? "s" : "", rank_list(g.arrived_mask)),
+      true};
   return true;
 }
 
@@ -289,20 +295,22 @@ Error EngineRun::abort(const RunFailure& failure) {
   Error error{failure.code, failure.complete ? failure.what : failure.what + " " + situation(),
               default_exit(failure.code)};
   if (current_ != nullptr) {
-    // Unclaimed slices are taken out of reach and counted as done; those in progress end by themselves.
+    // Unclaimed slices are taken out of reach and counted as done; those in progress end by
+    // themselves.
     const uint64_t left = current_->next.exchange(current_->slices, std::memory_order_acq_rel);
-    if (left < current_->slices) current_->done.fetch_add(current_->slices - left, std::memory_order_acq_rel);
+    if (left < current_->slices)
+      current_->done.fetch_add(current_->slices - left, std::memory_order_acq_rel);
   }
-  const int64_t pid = failure.culprit >= 0 ? memory_->ranks[static_cast<size_t>(failure.culprit)].pid : 0;
+  const int64_t pid =
+      failure.culprit >= 0 ? memory_->ranks[static_cast<size_t>(failure.culprit)].pid : 0;
   publish_abort(*memory_, static_cast<uint8_t>(failure.code), failure.culprit, pid, error.message);
   return error;
 }
 
 bool EngineRun::quiet() const noexcept {
   if (current_ != nullptr) return false;
-  return std::all_of(pool_.begin(), pool_.end(), [](const Active& a) {
-    return a.users.load(std::memory_order_acquire) == 0;
-  });
+  return std::all_of(pool_.begin(), pool_.end(),
+                     [](const Active& a) { return a.users.load(std::memory_order_acquire) == 0; });
 }
 
 }  // namespace npu::daemon

@@ -1,4 +1,5 @@
-// A run as the coordinator sees it: readers, writers, matcher, and the collective in progress. Private to the engine.
+// A run as the coordinator sees it: readers, writers, matcher, and the collective in progress.
+// Private to the engine.
 #pragma once
 
 #include <array>
@@ -34,14 +35,16 @@ class EngineRun {
   /// Takes what ranks submitted. A failure is a broken protocol.
   [[nodiscard]] bool take_submissions(uint64_t now, RunFailure& failure) noexcept;
   [[nodiscard]] bool has_submissions() const noexcept;
-  /// Starts the head if every rank is there; runs it at once if it is small. True if anything happened.
+  /// Starts the head if every rank is there; runs it at once if it is small. True if anything
+  /// happened.
   bool start_ready() noexcept;
   /// One slice of the collective in progress (or one round of its ring). True if anything moved.
   bool advance() noexcept;
   [[nodiscard]] bool can_advance() const noexcept;
   /// Deadline of the head, or a rank that left: true with the failure filled.
   [[nodiscard]] bool overdue(uint64_t now, RunFailure& failure) const;
-  /// Publishes the abort. The collective in progress, if any, is abandoned at the next slice border.
+  /// Publishes the abort. The collective in progress, if any, is abandoned at the next slice
+  /// border.
   Error abort(const RunFailure& failure);
 
   [[nodiscard]] RunMemory& memory() noexcept { return *memory_; }

@@ -1,5 +1,5 @@
-// One more engine thread: takes slices of active collectives beside the coordinator, serves its share of a ring's
-// devices, and sleeps when there is nothing to do.
+// One more engine thread: takes slices of active collectives beside the coordinator, serves its
+// share of a ring's devices, and sleeps when there is nothing to do.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,8 @@ struct HelperTask {
   Parker* next = nullptr;                     // ring: owner of end_device
 };
 
-/// Thread: give() by the coordinator only. The destructor stops and joins; tasks in progress end at a slice border.
+/// Thread: give() by the coordinator only. The destructor stops and joins; tasks in progress end at
+/// a slice border.
 class Helper {
  public:
   /// `coordinator` is notified when the last slice of a task is done.
@@ -30,8 +31,8 @@ class Helper {
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  /// False if the helper already has its fill; the task then simply has one thread fewer. On success the
-  /// caller has counted one user in task.active.
+  /// False if the helper already has its fill; the task then simply has one thread fewer. On
+  /// success the caller has counted one user in task.active.
   bool give(const HelperTask& task) noexcept;
   [[nodiscard]] Parker& parker() noexcept { return parker_; }
   /// Slices and sleeps so far; tells the watchdog that the thread advances.
@@ -49,8 +50,8 @@ class Helper {
   std::thread thread_;
 };
 
-/// Serves devices [first, end) of a ring once each; notifies `next` when a token crossed to its devices and
-/// `coordinator` when a slice finished. True if anything moved.
+/// Serves devices [first, end) of a ring once each; notifies `next` when a token crossed to its
+/// devices and `coordinator` when a slice finished. True if anything moved.
 bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
                 Parker* coordinator) noexcept;
 

@@ -44,7 +44,8 @@ bool Matcher::add(uint32_t rank, const Submission& submission, shm::Fault fault,
   g.arrived_mask |= 1u << rank;
   g.by_rank[rank] = submission;
   g.faults[rank] = fault;
-  if (submission.sequence + 1 > last_plus_one_[rank]) last_plus_one_[rank] = submission.sequence + 1;
+  if (submission.sequence + 1 > last_plus_one_[rank])
+    last_plus_one_[rank] = submission.sequence + 1;
   return true;
 }
 

@@ -1,5 +1,6 @@
-// Pairs the submissions of all ranks of a communicator by sequence number and says what does not agree.
-// Pure bookkeeping over private copies: no shared memory, no waiting, no allocation after construction.
+// Pairs the submissions of all ranks of a communicator by sequence number and says what does not
+// agree. Pure bookkeeping over private copies: no shared memory, no waiting, no allocation after
+// construction.
 #pragma once
 
 #include <array>
@@ -37,8 +38,9 @@ class Matcher {
  public:
   explicit Matcher(uint32_t world);
 
-  /// False if the sequence is out of the window or the rank came twice: the rank broke the protocol.
-  /// A faulty submission still takes its place, so that every rank gets the error and the next operation works.
+  /// False if the sequence is out of the window or the rank came twice: the rank broke the
+  /// protocol. A faulty submission still takes its place, so that every rank gets the error and the
+  /// next operation works.
   [[nodiscard]] bool add(uint32_t rank, const shm::Submission& submission, shm::Fault fault,
                          uint64_t now) noexcept;
 

@@ -1,5 +1,5 @@
-// A thread's own bed: sleeps on one word, is woken by whoever gave it work. Used between threads of the daemon;
-// a shared futex is used as everywhere, so one kind of wait exists.
+// A thread's own bed: sleeps on one word, is woken by whoever gave it work. Used between threads of
+// the daemon; a shared futex is used as everywhere, so one kind of wait exists.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,10 @@
 
 namespace npu::daemon {
 
-/// Protocol: the sleeper calls prepare(), re-checks its inputs, then sleep() or cancel(); a waker publishes work,
-/// then calls notify(). prepare stores the flag and then reads the word, notify bumps the word and then reads the
-/// flag, all seq_cst: one of the two always sees the other, so no wake is lost.
+/// Protocol: the sleeper calls prepare(), re-checks its inputs, then sleep() or cancel(); a waker
+/// publishes work, then calls notify(). prepare stores the flag and then reads the word, notify
+/// bumps the word and then reads the flag, all seq_cst: one of the two always sees the other, so no
+/// wake is lost.
 class Parker {
  public:
   [[nodiscard]] uint32_t prepare() noexcept {

@@ -11,7 +11,8 @@
 namespace npu::daemon {
 namespace {
 
-// A token names its collective: a thread that was held up in an earlier one must not apply that one's buffers to it.
+// A token names its collective: a thread that was held up in an earlier one must not apply that
+// one's buffers to it.
 struct Token {
   Active* active;
   uint32_t slot;
@@ -19,12 +20,14 @@ struct Token {
   uint64_t slice;
 };
 
-// Boost's queue puts its indices 64 bytes apart but leaves the object unaligned; the wrapper gives it lines of its own.
+// Boost's queue puts its indices 64 bytes apart but leaves the object unaligned; the wrapper gives
+// it lines of its own.
 struct alignas(shm::kLineBytes) Hop {
   boost::lockfree::spsc_queue<Token, boost::lockfree::capacity<2 * Ring::kSlots>> queue;
 };
 
-constexpr size_t kSlotBytes = kSliceBytes * 2;  // accumulators are at most twice as wide as elements
+constexpr size_t kSlotBytes =
+    kSliceBytes * 2;  // accumulators are at most twice as wide as elements
 
 struct AlignedFree {
   void operator()(std::byte* p) const noexcept { std::free(p); }
@@ -34,11 +37,14 @@ struct AlignedFree {
 
 struct Ring::Impl {
   uint32_t ranks;
-  std::vector<Hop> hops;  // hops[d]: into device d; hops[ranks]: injections for device 0; hops[ranks + 1]: finished
+  std::vector<Hop> hops;  // hops[d]: into device d; hops[ranks]: injections for device 0;
+                          // hops[ranks + 1]: finished
   std::unique_ptr<std::byte, AlignedFree> scratch;
   uint32_t free_mask = (1u << kSlots) - 1;
 
-  [[nodiscard]] std::byte* slot(uint32_t i) const noexcept { return scratch.get() + i * kSlotBytes; }
+  [[nodiscard]] std::byte* slot(uint32_t i) const noexcept {
+    return scratch.get() + i * kSlotBytes;
+  }
   Hop& injected() noexcept { return hops[ranks]; }
   Hop& finished() noexcept { return hops[ranks + 1]; }
 };
@@ -54,7 +60,8 @@ Ring::~Ring() = default;
 
 bool Ring::inject(Active& a) noexcept {
   if (impl_->free_mask == 0) return false;
-  const uint64_t slice = a.next.load(std::memory_order_relaxed);  // the coordinator alone claims ring slices
+  const uint64_t slice =
+      a.next.load(std::memory_order_relaxed);  // the coordinator alone claims ring slices
   if (slice >= a.slices) return false;
   a.next.store(slice + 1, std::memory_order_relaxed);
   const auto slot = static_cast<uint32_t>(__builtin_ctz(impl_->free_mask));
@@ -94,7 +101,8 @@ void fold_hop(Active& a, uint32_t device, const Token& token, std::byte* acc) no
   } else {
     a.kernel->step(acc, src, count, a.scale);
   }
-  // An infinite input may leave a finite result (max, min) and cannot be told from an overflow later.
+  // An infinite input may leave a finite result (max, min) and cannot be told from an overflow
+  // later.
   uint32_t bits = a.kernel->scan_nonfinite(src, count) ? 1u : 0u;
   if (device + 1 == a.ranks) {
     ByProducts products;

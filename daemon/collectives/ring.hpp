@@ -1,6 +1,7 @@
-// `ring`: a slice travels 0 -> 1 -> ... -> N-1 as a partial in a scratch slot, each device's engine folding its own
-// data in, then once more around as the result. Hops are SPSC queues; many slices are in flight, as in a
-// systolic pipeline. Every slice starts at rank 0, so the bits are those of `direct`.
+// `ring`: a slice travels 0 -> 1 -> ... -> N-1 as a partial in a scratch slot, each device's engine
+// folding its own data in, then once more around as the result. Hops are SPSC queues; many slices
+// are in flight, as in a systolic pipeline. Every slice starts at rank 0, so the bits are those of
+// `direct`.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,10 @@
 
 namespace npu::daemon {
 
-/// Invariants: (1) hop i is pushed by device i-1's engine only and popped by device i's only; (2) a slot belongs to
-/// the engine that holds its token; (3) at most kRingSlots tokens exist, so no hop can be full.
-/// Thread: serve(d) by the one thread that owns device d; inject and reap by the coordinator.
+/// Invariants: (1) hop i is pushed by device i-1's engine only and popped by device i's only; (2) a
+/// slot belongs to the engine that holds its token; (3) at most kRingSlots tokens exist, so no hop
+/// can be full. Thread: serve(d) by the one thread that owns device d; inject and reap by the
+/// coordinator.
 class Ring {
  public:
   static constexpr uint32_t kSlots = 8;

@@ -23,7 +23,8 @@ void publish_abort(RunMemory& run, uint8_t code, int32_t culprit, int64_t pid,
 
 void ring_board(RunMemory& run) noexcept {
   shm::RunBoard& board = *run.board();
-  // seq_cst: a member stores its waiting flag, reads the doorbell, re-checks, sleeps; one of us sees the other.
+  // seq_cst: a member stores its waiting flag, reads the doorbell, re-checks, sleeps; one of us
+  // sees the other.
   board.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
   for (uint32_t r = 0; r < run.world; ++r) {
     if (run.ranks[r].submit.data() == nullptr) continue;

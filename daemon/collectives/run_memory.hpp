@@ -1,5 +1,6 @@
-// The memory of one run generation as the daemon maps it: arenas, pages and board of every rank. Shared by the
-// control server, the engine and the checkpoint writer; unmapped when the last of them lets go.
+// The memory of one run generation as the daemon maps it: arenas, pages and board of every rank.
+// Shared by the control server, the engine and the checkpoint writer; unmapped when the last of
+// them lets go.
 #pragma once
 
 #include <array>
@@ -45,8 +46,8 @@ struct RunMemory {
   }
 };
 
-/// Writes the reason, then the state, then wakes every member. Called once a run, by the one thread that owns the
-/// board at that time (control server while forming, engine afterwards).
+/// Writes the reason, then the state, then wakes every member. Called once a run, by the one thread
+/// that owns the board at that time (control server while forming, engine afterwards).
 void publish_abort(RunMemory& run, uint8_t code, int32_t culprit, int64_t pid,
                    const std::string& text) noexcept;
 

@@ -17,7 +17,8 @@ Result<void> EventLoop::add(int fd, Callback callback) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_errno("watch a descriptor");
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return fail_errno("watch a descriptor");
   callbacks_[fd] = std::make_shared<Callback>(std::move(callback));
   return {};
 }

@@ -1,4 +1,5 @@
-// One epoll loop: descriptors with a callback each. Everything in the control server runs on its thread.
+// One epoll loop: descriptors with a callback each. Everything in the control server runs on its
+// thread.
 #pragma once
 
 #include <cstdint>

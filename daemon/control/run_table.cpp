@@ -20,15 +20,13 @@ std::string clock_time(int64_t unix_time) {
 }  // namespace
 
 uint32_t Run::joined() const noexcept {
-  return static_cast<uint32_t>(std::count_if(members.begin(), members.end(), [](const Member& m) {
-    return m.session != 0;
-  }));
+  return static_cast<uint32_t>(std::count_if(members.begin(), members.end(),
+                                             [](const Member& m) { return m.session != 0; }));
 }
 
 bool Run::all_ready() const noexcept {
-  return std::all_of(members.begin(), members.begin() + world, [](const Member& m) {
-    return m.ready;
-  });
+  return std::all_of(members.begin(), members.begin() + world,
+                     [](const Member& m) { return m.ready; });
 }
 
 bool Run::empty() const noexcept { return joined() == 0; }
@@ -43,18 +41,19 @@ Result<void> RunTable::check_ranges(const JoinRequest& r) const {
   }
   if (r.world == 0 || r.world > leases_.size() || r.rank >= r.world) {
     return fail(Code::kInvalidArgument,
-                "attach to run '{}': rank {} of {} is not possible; this daemon has {} devices", r.run,
-                r.rank, r.world, leases_.size());
+                "attach to run '{}': rank {} of {} is not possible; this daemon has {} devices",
+                r.run, r.rank, r.world, leases_.size());
   }
   if (r.device >= leases_.size()) {
-    return fail(Code::kInvalidArgument, "attach device {}: this daemon has devices 0 to {}", r.device,
-                leases_.size() - 1);
+    return fail(Code::kInvalidArgument, "attach device {}: this daemon has devices 0 to {}",
+                r.device, leases_.size() - 1);
   }
   if (r.arena_bytes == 0 || r.arena_bytes > device_memory_bytes_) {
-    return fail(Code::kResourceExhausted,
-                "attach device {}: the run wants {} of device memory, 0 are used, the limit is {}; use a "
-                "smaller batch or raise device_memory_bytes",
-                r.device, format_bytes(r.arena_bytes), format_bytes(device_memory_bytes_));
+    return fail(
+        Code::kResourceExhausted,
+        "attach device {}: the run wants {} of device memory, 0 are used, the limit is {}; use a "
+        "smaller batch or raise device_memory_bytes",
+        r.device, format_bytes(r.arena_bytes), format_bytes(device_memory_bytes_));
   }
   return {};
 }
@@ -67,9 +66,10 @@ Result<void> RunTable::check_device(const JoinRequest& r) const {
                      "attach device {}: another user holds it since {}; run `npu info`", r.device,
                      clock_time(lease.since_unix));
   }
-  return fail_exit(Code::kUnavailable, Exit::kBusy,
-                   "attach device {}: rank {} (pid {}) of run '{}' holds it since {}; run `npu info`",
-                   r.device, lease.rank, lease.pid, lease.run->name, clock_time(lease.since_unix));
+  return fail_exit(
+      Code::kUnavailable, Exit::kBusy,
+      "attach device {}: rank {} (pid {}) of run '{}' holds it since {}; run `npu info`", r.device,
+      lease.rank, lease.pid, lease.run->name, clock_time(lease.since_unix));
 }
 
 Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
@@ -77,28 +77,31 @@ Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
     // Same user, other launch: naming the holder helps and tells nothing that `npu info` does not.
     const auto first = std::find_if(run.members.begin(), run.members.end(),
                                     [](const Member& m) { return m.session != 0; });
-    return fail_exit(Code::kUnavailable, Exit::kBusy,
-                     "join run '{}': another launch of it is going on (pid {}); wait for it or change the "
-                     "job's name",
-                     r.run, first != run.members.end() ? first->pid : 0);
+    return fail_exit(
+        Code::kUnavailable, Exit::kBusy,
+        "join run '{}': another launch of it is going on (pid {}); wait for it or change the "
+        "job's name",
+        r.run, first != run.members.end() ? first->pid : 0);
   }
   if (run.state != shm::RunState::kForming) {
-    return fail(Code::kFailedPrecondition, "join run '{}' as rank {}: it is already complete", r.run,
-                r.rank);
+    return fail(Code::kFailedPrecondition, "join run '{}' as rank {}: it is already complete",
+                r.run, r.rank);
   }
   if (run.world != r.world) {
-    return fail(Code::kFailedPrecondition, "join run '{}': rank {} says {} ranks, the others say {}",
-                r.run, r.rank, r.world, run.world);
+    return fail(Code::kFailedPrecondition,
+                "join run '{}': rank {} says {} ranks, the others say {}", r.run, r.rank, r.world,
+                run.world);
   }
   if (run.job_hash != r.job_hash) {
-    return fail(Code::kFailedPrecondition,
-                "join run '{}': rank {}'s job ({:016x}) is not the others' ({:016x}); start all ranks "
-                "with the same file and --set options",
-                r.run, r.rank, r.job_hash, run.job_hash);
+    return fail(
+        Code::kFailedPrecondition,
+        "join run '{}': rank {}'s job ({:016x}) is not the others' ({:016x}); start all ranks "
+        "with the same file and --set options",
+        r.run, r.rank, r.job_hash, run.job_hash);
   }
   if (run.members[r.rank].session != 0) {
-    return fail_exit(Code::kUnavailable, Exit::kBusy, "join run '{}': pid {} is rank {} already", r.run,
-                     run.members[r.rank].pid, r.rank);
+    return fail_exit(Code::kUnavailable, Exit::kBusy, "join run '{}': pid {} is rank {} already",
+                     r.run, run.members[r.rank].pid, r.rank);
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// Who holds which device and which ranks make up which run: the rules of joining, leaving and being busy.
-// Plain bookkeeping: no sockets, no memory, no threads.
+// Who holds which device and which ranks make up which run: the rules of joining, leaving and being
+// busy. Plain bookkeeping: no sockets, no memory, no threads.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct Member {
   uint64_t session = 0;  // 0: not joined
   int64_t pid = 0;
   uint32_t device = 0;
-  bool ready = false;    // its segments exist and were handed over
-  bool left = false;     // detached in order
+  bool ready = false;  // its segments exist and were handed over
+  bool left = false;   // detached in order
 };
 
 /// Replica digests of one checkpoint while ranks report.
@@ -75,16 +75,17 @@ class RunTable {
   RunTable(uint32_t devices, uint64_t device_memory_bytes);
 
   /// Takes the device and the place in the run, creating the run for its first rank.
-  /// Errors: invalid_argument (ranges); unavailable, exit 75 (device or rank held: names the holder);
-  /// failed_precondition (world or job differs); permission_denied (another run key); resource_exhausted.
+  /// Errors: invalid_argument (ranges); unavailable, exit 75 (device or rank held: names the
+  /// holder); failed_precondition (world or job differs); permission_denied (another run key);
+  /// resource_exhausted.
   [[nodiscard]] Result<Run*> join(const JoinRequest& request);
 
   /// Gives the member's device back; the place stays taken until the session ends.
   void free_device(Run& run, uint32_t rank) noexcept;
   /// All devices of the run, at its abort.
   void free_devices(Run& run) noexcept;
-  /// The session of `rank` is gone. True if the run has no members left; it is then unnamed: a new run of the same
-  /// name is a new generation.
+  /// The session of `rank` is gone. True if the run has no members left; it is then unnamed: a new
+  /// run of the same name is a new generation.
   [[nodiscard]] bool leave(Run& run, uint32_t rank) noexcept;
   /// A run that is over does not block its name any more.
   void unname(Run& run) noexcept;

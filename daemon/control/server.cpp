@@ -36,9 +36,10 @@ Result<void> prepare_dir(const std::string& path) {
     return fail_errno("create the runtime directory '" + path + "'");
   }
   if (!S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) {
-    return fail_exit(Code::kPermissionDenied, Exit::kPermission,
-                     "use '{}' as runtime directory: it belongs to uid {}, not to uid {}; pass --runtime-dir",
-                     path, st.st_uid, ::geteuid());
+    return fail_exit(
+        Code::kPermissionDenied, Exit::kPermission,
+        "use '{}' as runtime directory: it belongs to uid {}, not to uid {}; pass --runtime-dir",
+        path, st.st_uid, ::geteuid());
   }
   return {};
 }
@@ -49,7 +50,8 @@ Result<UniqueFd> lock_instance(const std::string& dir) {
   if (!fd.valid()) return fail_errno("open '" + path + "'");
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail_exit(Code::kAlreadyExists, Exit::kBusy,
-                     "start npud: another one runs in '{}'; use it, or pass another --runtime-dir", dir);
+                     "start npud: another one runs in '{}'; use it, or pass another --runtime-dir",
+                     dir);
   }
   return fd;  // never unlinked: removing a lock file races with the next owner
 }
@@ -78,12 +80,14 @@ Result<void> Server::Impl::open() {
   NPU_TRY(auto store, CheckpointStore::open(options.state_dir));
   // Better at the start than after the first epoch of a job.
   if (::access(options.state_dir.c_str(), W_OK) != 0) {
-    return fail_errno("write to the state directory '" + options.state_dir + "' (choose another with --state-dir)");
+    return fail_errno("write to the state directory '" + options.state_dir +
+                      "' (choose another with --state-dir)");
   }
   store_.emplace(std::move(store));
   NPU_TRY(const SweepReport swept, store_->sweep());
   if (swept.removed + swept.restored > 0) {
-    log("ckpt").info("swept unfinished checkpoints removed={} restored={}", swept.removed, swept.restored);
+    log("ckpt").info("swept unfinished checkpoints removed={} restored={}", swept.removed,
+                     swept.restored);
   }
   NPU_TRY(engine_, Engine::start({.threads = options.engine_threads}));
   NPU_TRY(segments_, Worker::start("npud-segments"));
@@ -97,7 +101,8 @@ Result<void> Server::Impl::open() {
 Result<void> Server::Impl::watch_all() {
   NPU_TRY_VOID(loop_.add(listener_.get(), [this](uint32_t) { accept_clients(); }));
   NPU_TRY_VOID(loop_.add(engine_->event_fd(), [this](uint32_t) { on_engine_events(); }));
-  NPU_TRY_VOID(loop_.add(segments_->event_fd(), [this](uint32_t) { segments_->run_completions(); }));
+  NPU_TRY_VOID(
+      loop_.add(segments_->event_fd(), [this](uint32_t) { segments_->run_completions(); }));
   NPU_TRY_VOID(
       loop_.add(checkpoints_->event_fd(), [this](uint32_t) { checkpoints_->run_completions(); }));
   return loop_.add(signals_.get(), [this](uint32_t) {
@@ -175,7 +180,8 @@ void Server::Impl::end_late_sessions() {
   std::vector<std::pair<uint64_t, const char*>> late;
   closing_ = 0;
   for (const auto& [id, session] : sessions_) {
-    if (!session->greeted && session->greet_deadline.passed()) late.emplace_back(id, "did not say hello");
+    if (!session->greeted && session->greet_deadline.passed())
+      late.emplace_back(id, "did not say hello");
     if (session->close_deadline.passed()) late.emplace_back(id, "closed its connection");
     closing_ += session->close_deadline.is_never() ? 0 : 1;
   }
@@ -201,10 +207,16 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
     Session* session = find_session(id);  // a handler may have ended it
     if (session == nullptr) return;
     switch (shm::receive(session->socket.get(), message)) {
-      case shm::ReceiveStatus::kEmpty: return;
-      case shm::ReceiveStatus::kClosed: on_closed(*session); return;
-      case shm::ReceiveStatus::kBroken: end_session(id, "sent a malformed message"); return;
-      case shm::ReceiveStatus::kMessage: break;
+      case shm::ReceiveStatus::kEmpty:
+        return;
+      case shm::ReceiveStatus::kClosed:
+        on_closed(*session);
+        return;
+      case shm::ReceiveStatus::kBroken:
+        end_session(id, "sent a malformed message");
+        return;
+      case shm::ReceiveStatus::kMessage:
+        break;
     }
     if (!message.fds.empty()) {
       end_session(id, "sent unexpected descriptors");
@@ -247,11 +259,12 @@ void Server::Impl::on_hello(Session& session, const shm::Received& message) {
   if (hello.protocol_major != shm::kProtocolMajor || hello.layout_hash != shm::layout_hash()) {
     const Error error{
         Code::kFailedPrecondition,
-        fmt::format("connect: this client (build '{}') speaks protocol {}.{} layout {:016x}, the daemon "
-                    "(build '{}') accepts {}.{} layout {:016x}; install the same version of npu and npud",
-                    printable(shm::get_text(hello.build)), hello.protocol_major, hello.protocol_minor,
-                    hello.layout_hash, kVersion, shm::kProtocolMajor, shm::kProtocolMinor,
-                    shm::layout_hash()),
+        fmt::format(
+            "connect: this client (build '{}') speaks protocol {}.{} layout {:016x}, the daemon "
+            "(build '{}') accepts {}.{} layout {:016x}; install the same version of npu and npud",
+            printable(shm::get_text(hello.build)), hello.protocol_major, hello.protocol_minor,
+            hello.layout_hash, kVersion, shm::kProtocolMajor, shm::kProtocolMinor,
+            shm::layout_hash()),
         Exit::kNoDaemon};
     reply_error(session, hello.header.request, error);
     end_session(session.id, "speaks another protocol");
@@ -268,8 +281,8 @@ void Server::Impl::on_hello(Session& session, const shm::Received& message) {
   reply(session, welcome);
 }
 
-void Server::Impl::reply_error(Session& session, uint64_t request, const Error& error, int32_t culprit,
-                               int64_t pid, shm::MessageType type) {
+void Server::Impl::reply_error(Session& session, uint64_t request, const Error& error,
+                               int32_t culprit, int64_t pid, shm::MessageType type) {
   auto message = shm::make_message<shm::ErrorReply>(request);
   message.header.type = static_cast<uint32_t>(type);
   message.code = static_cast<uint8_t>(error.code);

@@ -1,5 +1,6 @@
-// The control server: listens, identifies clients by the kernel's word, leases devices, forms and ends runs, and
-// passes checkpoints to the store. It never waits for a client, for memory or for the disk.
+// The control server: listens, identifies clients by the kernel's word, leases devices, forms and
+// ends runs, and passes checkpoints to the store. It never waits for a client, for memory or for
+// the disk.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,15 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// Takes the lock of the runtime directory, opens the store, listens. Errors: already_exists, exit 75 (another
-  /// daemon), as errno says.
+  /// Takes the lock of the runtime directory, opens the store, listens. Errors: already_exists,
+  /// exit 75 (another daemon), as errno says.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Serves until SIGTERM or SIGINT, then drains: runs are told, a checkpoint being written is finished.
+  /// Serves until SIGTERM or SIGINT, then drains: runs are told, a checkpoint being written is
+  /// finished.
   void run();
   [[nodiscard]] const std::string& socket_path() const noexcept;
 

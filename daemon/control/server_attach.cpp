@@ -42,7 +42,8 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   if (session.run != 0 || draining_) {
     reply_error(session, request,
                 Error{Code::kFailedPrecondition,
-                      draining_ ? "attach: the daemon is shutting down" : "attach: this connection holds a device already",
+                      draining_ ? "attach: the daemon is shutting down"
+                                : "attach: this connection holds a device already",
                       Exit::kNoDaemon});
     return;
   }
@@ -83,17 +84,18 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   });
 }
 
-void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t rank, uint64_t request,
-                               NewSegments made) {
+void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t rank,
+                               uint64_t request, NewSegments made) {
   Session* session = find_session(session_id);
   Run* run = table_.find(run_id);
   const bool wanted = session != nullptr && session->run == run_id && run != nullptr &&
                       run->state == shm::RunState::kForming;
   if (!wanted || !made.outcome) {
     if (session != nullptr && session->run == run_id) {
-      const Error error = made.outcome ? Error{Code::kAborted, "attach: the run was aborted while it formed",
-                                               Exit::kPeerFailed}
-                                       : made.outcome.error();
+      const Error error = made.outcome
+                              ? Error{Code::kAborted, "attach: the run was aborted while it formed",
+                                      Exit::kPeerFailed}
+                              : made.outcome.error();
       reply_error(*session, request, error);
       if (run != nullptr) leave_run(*session, "could not be given memory");
     }
@@ -135,7 +137,8 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   }
   run->state = shm::RunState::kRunning;
   engine_->add_run(run->memory);
-  log("ctl").info("run complete run='{}' generation={} world={} uid={}", run->name, run->id, run->world, run->uid);
+  log("ctl").info("run complete run='{}' generation={} world={} uid={}", run->name, run->id,
+                  run->world, run->uid);
 }
 
 void Server::Impl::on_detach(Session& session, uint64_t request) {
@@ -167,7 +170,8 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
   table_.free_devices(run);
   table_.unname(run);
   if (!forming) {
-    engine_->abort_run(run.id, code, culprit, what);  // members are told when the engine has stopped it
+    engine_->abort_run(run.id, code, culprit,
+                       what);  // members are told when the engine has stopped it
     return;
   }
   const int64_t pid = culprit >= 0 ? run.members[static_cast<size_t>(culprit)].pid : 0;

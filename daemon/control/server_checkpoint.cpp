@@ -1,4 +1,5 @@
-// Checkpoints: replica digests are compared, the snapshot of rank 0 goes to the store, readers get descriptors.
+// Checkpoints: replica digests are compared, the snapshot of rank 0 goes to the store, readers get
+// descriptors.
 #include <cstring>
 
 #include "daemon/control/server_impl.hpp"
@@ -19,15 +20,16 @@ std::optional<std::span<const std::byte>> arena_range(const RankMemory& rank, ui
   return std::span<const std::byte>(rank.arena.data() + offset, bytes);
 }
 
-/// One row of the table that the client staged. The row is a private copy; only the tensor's bytes stay where a
-/// client can still write, and the store hashes what it copies.
+/// One row of the table that the client staged. The row is a private copy; only the tensor's bytes
+/// stay where a client can still write, and the store hashes what it copies.
 Result<SnapshotTensor> read_row(const RankMemory& rank, const shm::SnapshotTensor& row) {
   SnapshotTensor tensor;
   tensor.name = shm::get_text(row.name);
   tensor.dtype = static_cast<DType>(row.dtype);
   tensor.xxh3_64 = row.digest;
   if (row.rank > 4 || row.file > 1) {
-    return fail(Code::kInvalidArgument, "checkpoint: tensor '{}' has {} dimensions in file {}, at most 4 in file 0 or 1",
+    return fail(Code::kInvalidArgument,
+                "checkpoint: tensor '{}' has {} dimensions in file {}, at most 4 in file 0 or 1",
                 printable(tensor.name), row.rank, row.file);
   }
   for (uint32_t i = 0; i < row.rank; ++i) {
@@ -39,25 +41,30 @@ Result<SnapshotTensor> read_row(const RankMemory& rank, const shm::SnapshotTenso
   }
   const auto bytes = arena_range(rank, row.offset, row.bytes);
   if (!bytes) {
-    return fail(Code::kInvalidArgument, "checkpoint: tensor '{}' at {} + {} bytes is outside the arena of {} bytes",
+    return fail(Code::kInvalidArgument,
+                "checkpoint: tensor '{}' at {} + {} bytes is outside the arena of {} bytes",
                 printable(tensor.name), row.offset, row.bytes, rank.arena.size());
   }
   tensor.source = *bytes;
   return tensor;
 }
 
-Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run, const shm::CheckpointCommit& commit) {
+Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run,
+                                                const shm::CheckpointCommit& commit) {
   const RankMemory& rank = run.memory->ranks[0];
-  if (commit.table_count == 0 || commit.table_count > kMaxTensors || commit.state_bytes > kMaxStateBytes ||
-      commit.step < 0) {
-    return fail(Code::kInvalidArgument, "checkpoint step {}: {} tensors and {} bytes of state; 1 to {} tensors and "
-                "at most {} bytes are accepted", commit.step, commit.table_count, commit.state_bytes, kMaxTensors,
-                kMaxStateBytes);
+  if (commit.table_count == 0 || commit.table_count > kMaxTensors ||
+      commit.state_bytes > kMaxStateBytes || commit.step < 0) {
+    return fail(Code::kInvalidArgument,
+                "checkpoint step {}: {} tensors and {} bytes of state; 1 to {} tensors and "
+                "at most {} bytes are accepted",
+                commit.step, commit.table_count, commit.state_bytes, kMaxTensors, kMaxStateBytes);
   }
-  const auto table = arena_range(rank, commit.table_offset, commit.table_count * sizeof(shm::SnapshotTensor));
+  const auto table =
+      arena_range(rank, commit.table_offset, commit.table_count * sizeof(shm::SnapshotTensor));
   const auto state = arena_range(rank, commit.state_offset, commit.state_bytes);
   if (!table || !state) {
-    return fail(Code::kInvalidArgument, "checkpoint step {}: its tables are outside the arena", commit.step);
+    return fail(Code::kInvalidArgument, "checkpoint step {}: its tables are outside the arena",
+                commit.step);
   }
   auto snapshot = std::make_shared<Snapshot>();
   snapshot->uid = static_cast<uid_t>(run.uid);
@@ -82,7 +89,8 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   Run* run = session.run != 0 ? table_.find(session.run) : nullptr;
   if (run == nullptr || run->state != shm::RunState::kRunning) {
     reply_error(session, commit.header.request,
-                Error{Code::kAborted, "checkpoint: this connection is in no running run", Exit::kPeerFailed});
+                Error{Code::kAborted, "checkpoint: this connection is in no running run",
+                      Exit::kPeerFailed});
     return;
   }
   CommitGathering& gathering = run->commit;
@@ -106,9 +114,11 @@ void Server::Impl::commit_arrived(Run& run) {
     const shm::CheckpointCommit& other = gathering.by_rank[r];
     if (other.replica_digest == first.replica_digest) continue;
     // Silent divergence: nothing is published, the run stops with the rank's name.
-    abort_run(run, Code::kDataLoss, static_cast<int32_t>(r),
-              fmt::format("replica check at step {}: rank {}'s parameters ({:016x}) are not rank 0's ({:016x})",
-                          gathering.step, r, other.replica_digest, first.replica_digest));
+    abort_run(
+        run, Code::kDataLoss, static_cast<int32_t>(r),
+        fmt::format(
+            "replica check at step {}: rank {}'s parameters ({:016x}) are not rank 0's ({:016x})",
+            gathering.step, r, other.replica_digest, first.replica_digest));
     return;
   }
   auto snapshot = read_snapshot(run, first);
@@ -120,10 +130,12 @@ void Server::Impl::commit_arrived(Run& run) {
                       memory = run.memory]() mutable -> Worker::Completion {
     auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
     if (!*report) {
-      report->error().message += fmt::format("; the store is '{}', earlier checkpoints in it are intact", options.state_dir);
+      report->error().message += fmt::format(
+          "; the store is '{}', earlier checkpoints in it are intact", options.state_dir);
     }
     snapshot.reset();
-    // The memory is let go on the control server's thread at the earliest: the run may be gone by now.
+    // The memory is let go on the control server's thread at the earliest: the run may be gone by
+    // now.
     return [this, id, gathering, report, memory = std::move(memory)] {
       answer_commit(id, gathering, *report);
     };
@@ -135,7 +147,8 @@ void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gatheri
   if (report) {
     for (const StoreWarning& w : report->warnings) log("ckpt").warn("{}", printable(w.message));
   } else {
-    log("ckpt").error("checkpoint failed step={} reason='{}'", gathering.step, printable(report.error().message));
+    log("ckpt").error("checkpoint failed step={} reason='{}'", gathering.step,
+                      printable(report.error().message));
   }
   Run* run = table_.find(run_id);
   if (run == nullptr) return;
@@ -160,7 +173,8 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
   const auto list = message.as<shm::CheckpointList>();
   const std::string run = shm::get_text(list.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
-                      request = list.header.request, verify = list.verify != 0]() -> Worker::Completion {
+                      request = list.header.request,
+                      verify = list.verify != 0]() -> Worker::Completion {
     auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(
         store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run)));
     if (rows->has_value() && verify) {
@@ -199,10 +213,11 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
 void Server::Impl::on_open(Session& session, const shm::Received& message) {
   const auto open = message.as<shm::CheckpointOpen>();
   const std::string run = shm::get_text(open.run);
-  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run, step = open.step,
-                      request = open.header.request]() -> Worker::Completion {
+  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
+                      step = open.step, request = open.header.request]() -> Worker::Completion {
     auto opened = std::make_shared<Result<OpenCheckpoint>>(
-        step < 0 ? store_->open_newest_valid(uid, run) : store_->open_step(uid, run, static_cast<uint64_t>(step)));
+        step < 0 ? store_->open_newest_valid(uid, run)
+                 : store_->open_step(uid, run, static_cast<uint64_t>(step)));
     return [this, id, request, opened] {
       Session* target = find_session(id);
       if (target == nullptr) return;
@@ -214,7 +229,8 @@ void Server::Impl::on_open(Session& session, const shm::Received& message) {
       auto answer = shm::make_message<shm::CheckpointOpened>(request);
       answer.step = static_cast<int64_t>(checkpoint.manifest.step);
       shm::put_text(answer.path, checkpoint.path);
-      if (!checkpoint.warnings.empty()) shm::put_text(answer.warning, checkpoint.warnings.front().message);
+      if (!checkpoint.warnings.empty())
+        shm::put_text(answer.warning, checkpoint.warnings.front().message);
       std::vector<UniqueFd> fds;
       for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
         for (OpenFile& file : checkpoint.files) {

@@ -1,5 +1,6 @@
-// The state of the control server, shared by the files that implement it: server.cpp (life cycle, sessions),
-// server_attach.cpp (runs), server_checkpoint.cpp (checkpoints), server_info.cpp (listings).
+// The state of the control server, shared by the files that implement it: server.cpp (life cycle,
+// sessions), server_attach.cpp (runs), server_checkpoint.cpp (checkpoints), server_info.cpp
+// (listings).
 #pragma once
 
 #include <map>

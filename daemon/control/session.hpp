@@ -1,4 +1,5 @@
-// One client connection: who it is by the kernel's word, what it said so far, what waits to be sent to it.
+// One client connection: who it is by the kernel's word, what it said so far, what waits to be sent
+// to it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct Session {
   Peer peer;
   bool greeted = false;
   Deadline greet_deadline = Deadline::never();
-  // A dying process closes its socket a moment before its pidfd fires; until then it only looks like leaving.
+  // A dying process closes its socket a moment before its pidfd fires; until then it only looks
+  // like leaving.
   Deadline close_deadline = Deadline::never();
   std::deque<Outgoing> outgoing;  // what the socket did not take yet
   // Place in a run; run == 0: none.

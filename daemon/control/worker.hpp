@@ -1,5 +1,6 @@
-// A thread that does slow things (allocate, unmap, write, fsync) in order, so that the control server never waits
-// for memory or disk. What it found out is finished on the control server's thread.
+// A thread that does slow things (allocate, unmap, write, fsync) in order, so that the control
+// server never waits for memory or disk. What it found out is finished on the control server's
+// thread.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@
 
 namespace npu::daemon {
 
-/// Thread: post and run_completions by the control server only. The destructor finishes what was posted.
+/// Thread: post and run_completions by the control server only. The destructor finishes what was
+/// posted.
 class Worker {
  public:
   /// Runs on the control server's thread, with what the task learned in its captures.

@@ -2,10 +2,10 @@
 // step of the realtime clock has no effect.
 #pragma once
 
-#include <ctime>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace npu {
 

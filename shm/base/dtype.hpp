@@ -25,7 +25,14 @@ enum class DType : uint8_t {
 };
 inline constexpr uint8_t kDTypeCount = 12;
 
-enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kMean = 4, kPreMulSum = 5 };
+enum class ReduceOp : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kMean = 4,
+  kPreMulSum = 5
+};
 inline constexpr uint8_t kReduceOpCount = 6;
 
 /// Bytes an element takes; 0 for a value outside the enum.

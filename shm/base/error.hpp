@@ -86,30 +86,31 @@ template <typename... Args>
 }  // namespace npu
 
 /// Aborts with text and location when an invariant of ours is broken, in release too.
-#define NPU_CHECK(condition)                                                     \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]] ::npu::check_failed(#condition, __FILE__, __LINE__, {}); \
+#define NPU_CHECK(condition)                                   \
+  do {                                                         \
+    if (!(condition)) [[unlikely]]                             \
+      ::npu::check_failed(#condition, __FILE__, __LINE__, {}); \
   } while (false)
 
-#define NPU_CHECK_MSG(condition, detail)                                              \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
-      ::npu::check_failed(#condition, __FILE__, __LINE__, (detail));                  \
+#define NPU_CHECK_MSG(condition, detail)                             \
+  do {                                                               \
+    if (!(condition)) [[unlikely]]                                   \
+      ::npu::check_failed(#condition, __FILE__, __LINE__, (detail)); \
   } while (false)
 
 #define NPU_CONCAT_(a, b) a##b
 #define NPU_CONCAT(a, b) NPU_CONCAT_(a, b)
 
 /// NPU_TRY(auto x, f()); declares x from a Result or returns its error.
-#define NPU_TRY(declaration, expression)                                  \
-  auto NPU_CONCAT(npu_try_, __LINE__) = (expression);                     \
-  if (!NPU_CONCAT(npu_try_, __LINE__)) [[unlikely]]                       \
+#define NPU_TRY(declaration, expression)                                           \
+  auto NPU_CONCAT(npu_try_, __LINE__) = (expression);                              \
+  if (!NPU_CONCAT(npu_try_, __LINE__)) [[unlikely]]                                \
     return tl::make_unexpected(std::move(NPU_CONCAT(npu_try_, __LINE__).error())); \
   declaration = std::move(*NPU_CONCAT(npu_try_, __LINE__))
 
 /// NPU_TRY_VOID(f()); returns the error of a Result<void>.
-#define NPU_TRY_VOID(expression)                                          \
-  do {                                                                    \
-    if (auto npu_try_ = (expression); !npu_try_) [[unlikely]]             \
-      return tl::make_unexpected(std::move(npu_try_.error()));            \
+#define NPU_TRY_VOID(expression)                               \
+  do {                                                         \
+    if (auto npu_try_ = (expression); !npu_try_) [[unlikely]]  \
+      return tl::make_unexpected(std::move(npu_try_.error())); \
   } while (false)

@@ -36,7 +36,8 @@ class UniqueFd {
 /// A second descriptor for the same open file, close-on-exec.
 [[nodiscard]] Result<UniqueFd> duplicate_fd(int fd);
 
-/// Writes every byte, retrying on EINTR and short writes. Errors: as errno says, `what` names the file.
+/// Writes every byte, retrying on EINTR and short writes. Errors: as errno says, `what` names the
+/// file.
 [[nodiscard]] Result<void> write_all(int fd, std::span<const std::byte> bytes,
                                      const std::string& what);
 
@@ -44,7 +45,8 @@ class UniqueFd {
 [[nodiscard]] Result<void> pread_all(int fd, std::span<std::byte> bytes, uint64_t offset,
                                      const std::string& what);
 
-/// Whole file as a string, at most `limit_bytes`. Errors: not_found, resource_exhausted (too large).
+/// Whole file as a string, at most `limit_bytes`. Errors: not_found, resource_exhausted (too
+/// large).
 [[nodiscard]] Result<std::string> read_file(const std::string& path, uint64_t limit_bytes);
 
 }  // namespace npu

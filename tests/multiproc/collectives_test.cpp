@@ -1,4 +1,5 @@
-// All-reduce, broadcast and barrier end to end: a real daemon, ranks as threads of this program and as processes.
+// All-reduce, broadcast and barrier end to end: a real daemon, ranks as threads of this program and
+// as processes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,14 +28,15 @@ float expected_sum(uint32_t world, uint64_t i, uint64_t salt) {
   return sum;
 }
 
-int check_all_reduce(Device& device, uint64_t count, ReduceOp op, shm::Algorithm algorithm, bool in_place,
-                     uint64_t salt) {
+int check_all_reduce(Device& device, uint64_t count, ReduceOp op, shm::Algorithm algorithm,
+                     bool in_place, uint64_t salt) {
   auto* base = reinterpret_cast<float*>(device.arena().data());
   float* send = base + 64 + salt % 5;
   float* recv = in_place ? send : send + count + 64;
   for (uint64_t i = 0; i < count; ++i) send[i] = value(device.rank(), i, salt);
   send[-1] = send[count] = recv[-1] = recv[count] = 12345.0f;
-  auto work = device.world().all_reduce(send, recv, count, DType::kFloat32, op, {.algorithm = algorithm});
+  auto work =
+      device.world().all_reduce(send, recv, count, DType::kFloat32, op, {.algorithm = algorithm});
   if (!work) return 1;
   auto result = work->wait();
   if (!result) {
@@ -46,8 +48,9 @@ int check_all_reduce(Device& device, uint64_t count, ReduceOp op, shm::Algorithm
     float want = expected_sum(world, i, salt);
     if (op == ReduceOp::kMean) want /= static_cast<float>(world);
     if (std::memcmp(&recv[i], &want, sizeof(want)) != 0) {
-      std::fprintf(stderr, "rank %u count %lu algo %d element %lu: %g, expected %g\n", device.rank(), count,
-                   static_cast<int>(algorithm), i, static_cast<double>(recv[i]), static_cast<double>(want));
+      std::fprintf(stderr, "rank %u count %lu algo %d element %lu: %g, expected %g\n",
+                   device.rank(), count, static_cast<int>(algorithm), i,
+                   static_cast<double>(recv[i]), static_cast<double>(want));
       return 3;
     }
   }
@@ -56,11 +59,14 @@ int check_all_reduce(Device& device, uint64_t count, ReduceOp op, shm::Algorithm
 
 int all_sizes(Device& device) {
   uint64_t salt = 0;
-  for (const uint64_t count : {0ul, 1ul, 7ul, 10ul, 11ul, 33ul, 1023ul, 4097ul, 16384ul, 16385ul, 200'003ul}) {
+  for (const uint64_t count :
+       {0ul, 1ul, 7ul, 10ul, 11ul, 33ul, 1023ul, 4097ul, 16384ul, 16385ul, 200'003ul}) {
     for (const auto algorithm : {shm::Algorithm::kDirect, shm::Algorithm::kRing}) {
       for (const auto op : {ReduceOp::kSum, ReduceOp::kMean}) {
         for (const bool in_place : {true, false}) {
-          if (const int code = check_all_reduce(device, count, op, algorithm, in_place, ++salt); code != 0) return code;
+          if (const int code = check_all_reduce(device, count, op, algorithm, in_place, ++salt);
+              code != 0)
+            return code;
         }
       }
     }
@@ -72,12 +78,14 @@ class Worlds : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(Worlds, AllReduceOfThreadsMatchesTheAscendingFold) {
   DaemonProcess daemon({"--engine-threads", "2"});
-  for (const int code : test::run_threads(daemon.socket(), GetParam(), all_sizes)) EXPECT_EQ(code, 0);
+  for (const int code : test::run_threads(daemon.socket(), GetParam(), all_sizes))
+    EXPECT_EQ(code, 0);
 }
 
 TEST_P(Worlds, AllReduceOfProcessesMatchesTheAscendingFold) {
   DaemonProcess daemon({"--engine-threads", GetParam() % 2 == 0 ? "1" : "3"});
-  for (const int code : test::wait_ranks(test::fork_ranks(daemon.socket(), GetParam(), all_sizes))) EXPECT_EQ(code, 0);
+  for (const int code : test::wait_ranks(test::fork_ranks(daemon.socket(), GetParam(), all_sizes)))
+    EXPECT_EQ(code, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Worlds, testing::Values(1u, 2u, 3u, 5u, 8u));
@@ -88,7 +96,8 @@ TEST(Broadcast, EveryRootReachesEveryRank) {
     auto* data = reinterpret_cast<uint32_t*>(device.arena().data());
     for (uint32_t root = 0; root < device.world().size(); ++root) {
       for (const uint64_t count : {3ul, 5000ul, 100'001ul}) {
-        for (uint64_t i = 0; i < count; ++i) data[i] = device.rank() * 1'000'000u + static_cast<uint32_t>(i);
+        for (uint64_t i = 0; i < count; ++i)
+          data[i] = device.rank() * 1'000'000u + static_cast<uint32_t>(i);
         auto work = device.world().broadcast(data, count, DType::kUint32, root);
         if (!work || !work->wait()) return 1;
         for (uint64_t i = 0; i < count; ++i) {
@@ -122,7 +131,8 @@ TEST(Work, ManyOutstandingOperationsCompleteInOrder) {
   for (const int code : test::run_threads(daemon.socket(), 4, body)) EXPECT_EQ(code, 0);
 }
 
-// A helper thread that is held up in one ring must not touch the next one's slices with the old one's buffers.
+// A helper thread that is held up in one ring must not touch the next one's slices with the old
+// one's buffers.
 TEST(Work, RingsBackToBackKeepTheirBuffersApart) {
   DaemonProcess daemon({"--engine-threads", "4"});
   const auto body = [](Device& device) {
@@ -220,7 +230,8 @@ TEST(ByProducts, FoundInfReachesEveryRankAndSumOfSquaresIsExact) {
       auto result = clean->wait();
       if (!result || result->found_inf || result->sum_squares != 16.0 * 50'000) return 2;
       if (device.rank() == 2) data[40'000] = INFINITY;
-      auto bad = device.world().all_reduce(data, data, 50'000, DType::kFloat32, ReduceOp::kSum, {.algorithm = algorithm});
+      auto bad = device.world().all_reduce(data, data, 50'000, DType::kFloat32, ReduceOp::kSum,
+                                           {.algorithm = algorithm});
       if (!bad) return 3;
       auto flagged = bad->wait();
       if (!flagged || !flagged->found_inf) return 4;
@@ -241,7 +252,8 @@ TEST(Mismatch, EveryRankLearnsFieldAndRanksAndTheNextOperationWorks) {
     auto result = work->wait();
     if (result || result.error().code != Code::kFailedPrecondition) return 2;
     const std::string& text = result.error().message;
-    if (text.find("ranks 0 and 2") == std::string::npos || text.find("count") == std::string::npos) return 3;
+    if (text.find("ranks 0 and 2") == std::string::npos || text.find("count") == std::string::npos)
+      return 3;
     for (int i = 0; i < 4000; ++i) {
       if (data[i] != 7.0f) return 4;
     }

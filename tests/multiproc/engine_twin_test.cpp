@@ -1,5 +1,6 @@
-// The collective protocol with everything in one process and one mapping: ranks are threads, the engine runs beside
-// them. This is the twin that ThreadSanitizer can see through; collectives_test.cpp has the real processes.
+// The collective protocol with everything in one process and one mapping: ranks are threads, the
+// engine runs beside them. This is the twin that ThreadSanitizer can see through;
+// collectives_test.cpp has the real processes.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -26,7 +27,8 @@ std::shared_ptr<RunMemory> make_run(uint32_t world, uint64_t id) {
   run->id = run->generation = id;
   run->world = world;
   run->name = "twin";
-  shm::SegmentSpec spec{.kind = shm::SegmentKind::kBoard, .size_bytes = sizeof(shm::RunBoard), .generation = id};
+  shm::SegmentSpec spec{
+      .kind = shm::SegmentKind::kBoard, .size_bytes = sizeof(shm::RunBoard), .generation = id};
   run->board_mapping = std::move(shm::create_segment(spec)->mapping);
   for (uint32_t r = 0; r < world; ++r) {
     spec.rank = r;
@@ -63,7 +65,8 @@ class Twin {
     ADD_FAILURE() << "the run was not removed";
   }
 
-  [[nodiscard]] std::vector<int> ranks(const std::function<int(Communicator&, std::span<std::byte>)>& body) {
+  [[nodiscard]] std::vector<int> ranks(
+      const std::function<int(Communicator&, std::span<std::byte>)>& body) {
     std::vector<int> codes(run_->world, -1);
     std::vector<std::thread> threads;
     for (uint32_t r = 0; r < run_->world; ++r) {
@@ -102,7 +105,8 @@ int mixed_traffic(Communicator& world, std::span<std::byte> arena) {
     for (const uint64_t count : {200'001ul, 11ul, 5000ul, 3ul}) {
       for (uint64_t i = 0; i < count; ++i) data[i] = static_cast<float>(world.rank() + 1);
       const auto algorithm = round % 2 == 0 ? shm::Algorithm::kRing : shm::Algorithm::kDirect;
-      auto work = world.all_reduce(data, data, count, DType::kFloat32, ReduceOp::kSum, {.algorithm = algorithm});
+      auto work = world.all_reduce(data, data, count, DType::kFloat32, ReduceOp::kSum,
+                                   {.algorithm = algorithm});
       if (!work || !work->wait()) return 1;
       for (uint64_t i = 0; i < count; ++i) {
         if (data[i] != ranks * (ranks + 1) / 2) return 2;
@@ -116,7 +120,8 @@ int mixed_traffic(Communicator& world, std::span<std::byte> arena) {
     for (auto& work : works) {
       if (!work.wait()) return 4;
     }
-    auto shared = world.broadcast(data, 50'000, DType::kFloat32, static_cast<uint32_t>(round) % world.size());
+    auto shared =
+        world.broadcast(data, 50'000, DType::kFloat32, static_cast<uint32_t>(round) % world.size());
     if (!shared || !shared->wait()) return 5;
   }
   return 0;
@@ -125,7 +130,8 @@ int mixed_traffic(Communicator& world, std::span<std::byte> arena) {
 TEST(EngineTwin, MixedTrafficIsRightWithAnyNumberOfEngineThreads) {
   for (const uint32_t threads : {1u, 2u, 4u}) {
     Twin sut(5, threads);
-    for (const int code : sut.ranks(mixed_traffic)) EXPECT_EQ(code, 0) << threads << " engine threads";
+    for (const int code : sut.ranks(mixed_traffic))
+      EXPECT_EQ(code, 0) << threads << " engine threads";
   }
 }
 
@@ -142,9 +148,14 @@ TEST(EngineTwin, AbortInTheMiddleReleasesEveryRankWithTheSameVerdict) {
     ++started;
     for (int i = 0;; ++i) {
       const auto algorithm = i % 2 == 0 ? shm::Algorithm::kRing : shm::Algorithm::kDirect;
-      auto work = world.all_reduce(data, data, 400'000, DType::kFloat32, ReduceOp::kSum, {.algorithm = algorithm});
-      auto result = work ? work->wait() : Result<client::CollectiveResult>(tl::unexpected(work.error()));
-      if (!result) return result.error().code == Code::kAborted && result.error().message.find("rank 2") == 0 ? 0 : 1;
+      auto work = world.all_reduce(data, data, 400'000, DType::kFloat32, ReduceOp::kSum,
+                                   {.algorithm = algorithm});
+      auto result =
+          work ? work->wait() : Result<client::CollectiveResult>(tl::unexpected(work.error()));
+      if (!result)
+        return result.error().code == Code::kAborted && result.error().message.find("rank 2") == 0
+                   ? 0
+                   : 1;
     }
   });
   killer.join();

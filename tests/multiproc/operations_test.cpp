@@ -1,4 +1,5 @@
-// Every operation against a reference written here, for odd sizes, several types and all roots: ranks as threads.
+// Every operation against a reference written here, for odd sizes, several types and all roots:
+// ranks as threads.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,9 +16,12 @@ using client::Work;
 constexpr uint64_t kCounts[] = {1, 7, 33, 4097, 20'011};
 constexpr int32_t kGuard = 0x5ca1ab1e;
 
-int32_t value(uint32_t rank, uint64_t i) { return static_cast<int32_t>(rank * 1'000'003u + i * 31u); }
+int32_t value(uint32_t rank, uint64_t i) {
+  return static_cast<int32_t>(rank * 1'000'003u + i * 31u);
+}
 
-/// Send buffer of `parts` x count, receive buffer of `recv_parts` x count, guards around the latter.
+/// Send buffer of `parts` x count, receive buffer of `recv_parts` x count, guards around the
+/// latter.
 struct Buffers {
   int32_t* send;
   int32_t* recv;
@@ -34,7 +38,9 @@ Buffers prepare(Device& device, uint64_t send, uint64_t recv) {
 
 bool done(Result<Work> work) { return work && work->wait(); }
 
-bool guards_hold(const Buffers& b, uint64_t recv) { return b.recv[-1] == kGuard && b.recv[recv] == kGuard; }
+bool guards_hold(const Buffers& b, uint64_t recv) {
+  return b.recv[-1] == kGuard && b.recv[recv] == kGuard;
+}
 
 int32_t sum_at(uint32_t world, uint64_t i) {
   uint32_t sum = 0;
@@ -47,7 +53,8 @@ int rooted(Device& d, uint64_t n, uint32_t root) {
   const uint32_t size = world.size();
   const bool me = d.rank() == root;
   Buffers b = prepare(d, n, n);
-  if (!done(world.reduce(b.send, me ? b.recv : nullptr, n, DType::kInt32, ReduceOp::kSum, root))) return 1;
+  if (!done(world.reduce(b.send, me ? b.recv : nullptr, n, DType::kInt32, ReduceOp::kSum, root)))
+    return 1;
   for (uint64_t i = 0; i < n; ++i) {
     if (b.recv[i] != (me ? sum_at(size, i) : -1)) return 2;
   }
@@ -98,7 +105,8 @@ int in_place(Device& d, uint64_t n) {
     if (all[i] != value(static_cast<uint32_t>(i / n), i % n)) return 22;
   }
   for (uint64_t i = 0; i < n * size; ++i) all[i] = value(d.rank(), i);
-  if (!done(world.reduce_scatter(all, all + d.rank() * n, n, DType::kInt32, ReduceOp::kSum))) return 23;
+  if (!done(world.reduce_scatter(all, all + d.rank() * n, n, DType::kInt32, ReduceOp::kSum)))
+    return 23;
   for (uint64_t i = 0; i < n; ++i) {
     if (all[d.rank() * n + i] != sum_at(size, d.rank() * n + i)) return 24;
   }
@@ -120,7 +128,8 @@ class Ranks : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(Ranks, MatchTheReferenceForEveryRootSizeAndPlacement) {
   test::DaemonProcess daemon({"--engine-threads", "2"});
-  for (const int code : test::run_threads(daemon.socket(), GetParam(), everything)) EXPECT_EQ(code, 0);
+  for (const int code : test::run_threads(daemon.socket(), GetParam(), everything))
+    EXPECT_EQ(code, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Ranks, testing::Values(1u, 2u, 3u, 5u, 6u, 7u, 8u));

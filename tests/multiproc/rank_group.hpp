@@ -1,4 +1,5 @@
-// Runs one function a rank, as threads or as forked processes, against a daemon; collects how each ended.
+// Runs one function a rank, as threads or as forked processes, against a daemon; collects how each
+// ended.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,8 @@ namespace npu::test {
 
 using RankFunction = std::function<int(client::Device&)>;  // 0 = as expected
 
-inline client::AttachOptions attach_options(const std::string& socket, uint32_t world, uint32_t rank,
-                                            const std::string& run = "test") {
+inline client::AttachOptions attach_options(const std::string& socket, uint32_t world,
+                                            uint32_t rank, const std::string& run = "test") {
   return {.socket = socket,
           .run = run,
           .run_key = "0123456789abcdef0123456789abcdef",
@@ -48,7 +49,8 @@ inline int run_rank(const client::AttachOptions& options, const RankFunction& bo
 }
 
 /// Exit codes by rank; a killed process gives 128 + signal.
-inline std::vector<int> run_threads(const std::string& socket, uint32_t world, const RankFunction& body) {
+inline std::vector<int> run_threads(const std::string& socket, uint32_t world,
+                                    const RankFunction& body) {
   std::vector<int> codes(world, -1);
   std::vector<std::thread> threads;
   for (uint32_t r = 0; r < world; ++r) {
@@ -58,8 +60,8 @@ inline std::vector<int> run_threads(const std::string& socket, uint32_t world, c
   return codes;
 }
 
-inline std::vector<pid_t> fork_ranks(const std::string& socket, uint32_t world, const RankFunction& body,
-                                     const std::string& run = "test") {
+inline std::vector<pid_t> fork_ranks(const std::string& socket, uint32_t world,
+                                     const RankFunction& body, const std::string& run = "test") {
   std::vector<pid_t> pids;
   for (uint32_t r = 0; r < world; ++r) {
     const pid_t pid = ::fork();

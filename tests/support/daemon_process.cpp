@@ -23,7 +23,8 @@ std::string program(const std::string& name) {
 
 DaemonProcess::DaemonProcess(std::vector<std::string> extra_args) {
   socket_ = dir_.path() + "/run/npud.sock";
-  std::vector<std::string> args = {program("npud"), "--runtime-dir", dir_.path() + "/run", "--state-dir", state_dir(), "--foreground"};
+  std::vector<std::string> args = {program("npud"), "--runtime-dir", dir_.path() + "/run",
+                                   "--state-dir",   state_dir(),     "--foreground"};
   args.insert(args.end(), extra_args.begin(), extra_args.end());
   std::vector<char*> argv;
   for (std::string& a : args) argv.push_back(a.data());

@@ -39,7 +39,7 @@ TEST_F(SupervisorTest, FailedRankGivesItsExitCodeAndEndsTheOthers) {
   const JobOutcome outcome = run({"exec sleep 100", "exit 3", "exec sleep 100"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.failed_rank, 1);
-  EXPECT_LT(Clock::now() - before, std::chrono::seconds(1));
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(10));  // a hang, not a slow machine
   EXPECT_THAT(renderer_.notices, HasSubstr("npu launch: rank 1 failed first: exit code 3, pid "));
   EXPECT_THAT(renderer_.notices, HasSubstr("ranks 0,2: ended by the launcher"));
   ASSERT_NE(renderer_.error(), nullptr);
@@ -49,7 +49,7 @@ TEST_F(SupervisorTest, FailedRankGivesItsExitCodeAndEndsTheOthers) {
 TEST_F(SupervisorTest, KilledRankIsNamedWithItsSignalWithinASecond) {
   const auto before = Clock::now();
   const JobOutcome outcome = run({"exec sleep 100", "exec sleep 100", "kill -9 $$"});
-  EXPECT_LT(Clock::now() - before, std::chrono::seconds(1));
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(10));  // a hang, not a slow machine
   EXPECT_EQ(outcome.exit_code, 128 + SIGKILL);
   EXPECT_THAT(renderer_.notices, HasSubstr("rank 2 failed first: killed by SIGKILL"));
 }

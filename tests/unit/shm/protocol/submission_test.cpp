@@ -27,12 +27,14 @@ Submission good(Op op = Op::kAllReduce) {
 }
 
 TEST(LayoutHash, IsPinnedToTheProtocolVersion) {
-  // Changes whenever a shared structure does: then raise kProtocolMajor, or update this while no version is out.
+  // Changes whenever a shared structure does: then raise kProtocolMajor, or update this while no
+  // version is out.
   EXPECT_EQ(layout_hash(), 13596835275121917425u);
 }
 
 TEST(Validate, AcceptsEveryOperation) {
-  for (uint8_t op = 1; op < kOpCount; ++op) EXPECT_EQ(validate(good(static_cast<Op>(op)), kLimits), Fault::kNone) << int{op};
+  for (uint8_t op = 1; op < kOpCount; ++op)
+    EXPECT_EQ(validate(good(static_cast<Op>(op)), kLimits), Fault::kNone) << int{op};
 }
 
 TEST(Validate, NamesTheBadField) {
@@ -57,7 +59,8 @@ TEST(Validate, NamesTheBadField) {
   EXPECT_EQ(fault([](Submission& s) { s.send_offset = 2; }), Fault::kAlignment);
   EXPECT_EQ(fault([](Submission& s) { s.recv_offset = 4; }), Fault::kOverlap);
   EXPECT_EQ(fault([](Submission& s) { s.recv_offset = 0; }), Fault::kNone) << "in place";
-  EXPECT_EQ(fault([](Submission& s) { s.flags = kFlagInline; }), Fault::kCount) << "4000 bytes do not travel inline";
+  EXPECT_EQ(fault([](Submission& s) { s.flags = kFlagInline; }), Fault::kCount)
+      << "4000 bytes do not travel inline";
 }
 
 TEST(Validate, InPlaceOfPartedOperationsIsTheRanksOwnPart) {
@@ -86,7 +89,8 @@ TEST(Validate, AMillionRandomDescriptorsNeverPassOutOfBounds) {
     s.dtype = static_cast<uint8_t>(rng() % 14);
     s.root = static_cast<uint32_t>(rng() % 6);
     if (validate(s, kLimits) != Fault::kNone || static_cast<Op>(s.op) == Op::kBarrier) continue;
-    const auto bytes = static_cast<unsigned __int128>(s.count) * dtype_size(static_cast<DType>(s.dtype));
+    const auto bytes =
+        static_cast<unsigned __int128>(s.count) * dtype_size(static_cast<DType>(s.dtype));
     ASSERT_LE(bytes, kLimits.arena_bytes);
     ASSERT_LE(s.send_offset, kLimits.arena_bytes);
     ASSERT_LE(s.recv_offset, kLimits.arena_bytes);
@@ -158,19 +162,25 @@ TEST(Submitter, ErrorTextBelongsToItsTicket) {
 }
 
 TEST(Segment, StatusPageCannotBeMappedForWriting) {
-  const auto segment = create_segment({.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 3});
+  const auto segment = create_segment(
+      {.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 3});
   ASSERT_TRUE(segment) << segment.error().message;
   EXPECT_FALSE(Mapping::map(segment->fd.get(), sizeof(StatusPage), Mapping::Access::kReadWrite));
-  const auto received = map_received(segment->fd.get(), {.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 3});
+  const auto received = map_received(
+      segment->fd.get(),
+      {.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 3});
   EXPECT_TRUE(received);
-  const auto other = map_received(segment->fd.get(), {.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 4});
+  const auto other = map_received(
+      segment->fd.get(),
+      {.kind = SegmentKind::kStatus, .size_bytes = sizeof(StatusPage), .generation = 4});
   ASSERT_FALSE(other);
   EXPECT_NE(other.error().message.find("generation 3"), std::string::npos) << other.error().message;
 }
 
 TEST(RunName, OnlyWhatMayBecomeADirectory) {
   EXPECT_TRUE(valid_run_name("resnet20-fashion_mnist.1"));
-  for (const char* name : {"", ".", "..", "a/b", "A", "a b", "\xc3\xa4"}) EXPECT_FALSE(valid_run_name(name)) << name;
+  for (const char* name : {"", ".", "..", "a/b", "A", "a b", "\xc3\xa4"})
+    EXPECT_FALSE(valid_run_name(name)) << name;
   EXPECT_FALSE(valid_run_name(std::string(65, 'a')));
 }
 
