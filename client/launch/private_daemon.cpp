@@ -187,9 +187,13 @@ Result<void> PrivateDaemon::wait_until_ready() {
                      {options_.signals != nullptr ? options_.signals->fd() : -1, POLLIN, 0}};
     ::poll(fds, 2, static_cast<int>(kProbeEvery.count()));
     if (const auto status = child_->poll()) {
-      return fail(Code::kUnavailable,
-                  "start a private daemon: npud ended while it started ({}); its message is above",
-                  describe(*status));
+      // A state directory that cannot be written is no missing daemon: its code is passed through.
+      const bool said_why = !status->by_signal && status->value >= static_cast<int>(Exit::kUsage) &&
+                            status->value <= static_cast<int>(Exit::kBadConfig);
+      return fail_exit(
+          Code::kUnavailable, said_why ? static_cast<Exit>(status->value) : Exit::kNoDaemon,
+          "start a private daemon: npud ended while it started ({}); its message is above",
+          describe(*status));
     }
     if (fds[1].revents != 0) {
       const int number = options_.signals->next();
