@@ -39,12 +39,4 @@ spdlog::logger& log(const char* name) {
   return found != nullptr ? *found : *fallback;
 }
 
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
-}
-
 }  // namespace npu::daemon

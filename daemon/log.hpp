@@ -1,10 +1,8 @@
-// The daemon's loggers by name (ctl eng ckpt live) and the one place that makes foreign text
-// printable.
+// The daemon's loggers by name (ctl eng ckpt live). Text from clients goes through printable() before it comes here.
 #pragma once
 
 #include <spdlog/logger.h>
 
-#include <string>
 #include <string_view>
 
 namespace npu::daemon {
@@ -17,8 +15,5 @@ void stop_logging();
 
 /// Thread: any. Cheap, but not for the collective path.
 [[nodiscard]] spdlog::logger& log(const char* name);
-
-/// Control characters and non-ASCII bytes become '?': text from clients must not forge log lines.
-[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace npu::daemon

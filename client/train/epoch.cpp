@@ -42,7 +42,7 @@ class Stepper {
     params_.lr = static_cast<float>(lr);
     model::Network& network = replica_.network();
     const auto n = static_cast<size_t>(batch.n);
-    const size_t image = n == 0 ? 0 : image_elements();
+    const size_t image = image_elements();
     NPU_TRY(const model::LossAndHits local,
             network.forward_train({batch.images, n * image}, {batch.labels, n}));
     // The job's metrics ride in the last bucket: no collective of their own.
@@ -130,15 +130,6 @@ void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainSt
   events.on_event(e);
 }
 
-Result<void> emit_commits(Replica& replica, EventSink& events) {
-  NPU_TRY(const auto reports, replica.finished_commits(false));
-  for (const CheckpointReport& r : reports) {
-    if (replica.rank() == 0)
-      events.on_event(CheckpointEvent{r.step, r.path, r.bytes, 0, r.durable_ms});
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
@@ -174,7 +165,7 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
     result.images += job.train.batch_size;
     replica.device().set_progress(static_cast<uint64_t>(state.global_step));
     emit_step(replica, o, lr, state, metrics, timing, events);
-    NPU_TRY_VOID(emit_commits(replica, events));
+    NPU_TRY_VOID(replica.emit_commits(events, false));
     result.stopped = state.global_step >= o.stop_at_step;
     const bool every =
         o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;

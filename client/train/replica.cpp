@@ -166,7 +166,7 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
   return state;
 }
 
-Result<milliseconds> Replica::commit(const TrainState& state) {
+Result<void> Replica::commit(const TrainState& state) {
   const auto begin = Clock::now();
   NPU_TRY_VOID(share_buffers());
   shm::CheckpointCommit commit{};
@@ -178,22 +178,27 @@ Result<milliseconds> Replica::commit(const TrainState& state) {
   }
   ++commits_;
   commit.replica_digest = replica_digest(*network_);
-  pending_.push_back({device_->commit_checkpoint(commit)});
-  return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+  auto future = device_->commit_checkpoint(commit);
+  const std::chrono::duration<double, std::milli> stall = Clock::now() - begin;
+  pending_.push_back({std::move(future), stall.count()});
+  return {};
 }
 
-Result<std::vector<CheckpointReport>> Replica::finished_commits(bool wait) {
-  std::vector<CheckpointReport> reports;
+Result<void> Replica::emit_commits(EventSink& events, bool wait) {
   while (!pending_.empty()) {
-    auto& future = pending_.front().future;
-    if (!wait && future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) break;
-    auto report = future.get();
+    Pending& oldest = pending_.front();
+    if (!wait && oldest.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      break;
+    const auto report = oldest.future.get();
+    const double stall_ms = oldest.stall_ms;
     pending_.erase(pending_.begin());
     if (!report) return tl::unexpected(report.error());
     last_checkpoint_ = report->path;
-    reports.push_back(std::move(*report));
+    if (rank() != 0) continue;
+    events.on_event(
+        CheckpointEvent{report->step, report->path, report->bytes, stall_ms, report->durable_ms});
   }
-  return reports;
+  return {};
 }
 
 }  // namespace npu::client

@@ -36,10 +36,11 @@ class Replica {
   /// it.
   [[nodiscard]] Result<void> share_buffers();
 
-  /// Waits for a free stage, stages (rank 0), hands over. Returns how long the rank was held up.
-  [[nodiscard]] Result<milliseconds> commit(const TrainState& state);
-  /// Reports of commits that became durable since the last call; `wait` for all of them.
-  [[nodiscard]] Result<std::vector<CheckpointReport>> finished_commits(bool wait);
+  /// Waits for a free stage, stages (rank 0), hands over.
+  [[nodiscard]] Result<void> commit(const TrainState& state);
+  /// Tells `events` (rank 0) of the commits that became durable since the last call; `wait` for all
+  /// of them.
+  [[nodiscard]] Result<void> emit_commits(EventSink& events, bool wait);
 
   [[nodiscard]] size_t pending_commits() const noexcept { return pending_.size(); }
 
@@ -62,6 +63,7 @@ class Replica {
 
   struct Pending {
     std::future<Result<CheckpointReport>> future;
+    double stall_ms = 0;  // how long the rank was held up by it
   };
 
   const config::Job& job_;

@@ -147,23 +147,12 @@ class Trainer {
 
   [[nodiscard]] Result<void> save(const TrainState& state) {
     if (job_.checkpoint.every_epochs == 0 && job_.checkpoint.every_steps == 0) return {};
-    NPU_TRY_VOID(emit_commits(replica_.pending_commits() >= kStages));
-    NPU_TRY(const milliseconds stall, replica_.commit(state));
-    stall_ms_ = static_cast<double>(stall.count());
-    return {};
-  }
-
-  [[nodiscard]] Result<void> emit_commits(bool wait) {
-    NPU_TRY(const auto reports, replica_.finished_commits(wait));
-    for (const CheckpointReport& r : reports) {
-      if (replica_.rank() == 0)
-        events_.on_event(CheckpointEvent{r.step, r.path, r.bytes, stall_ms_, r.durable_ms});
-    }
-    return {};
+    NPU_TRY_VOID(replica_.emit_commits(events_, replica_.pending_commits() >= kStages));
+    return replica_.commit(state);
   }
 
   [[nodiscard]] Result<void> finish() {
-    NPU_TRY_VOID(emit_commits(true));
+    NPU_TRY_VOID(replica_.emit_commits(events_, true));
     NPU_TRY_VOID(replica_.share_buffers());
     DoneEvent e;
     e.epochs = state_.next_epoch;
@@ -239,7 +228,6 @@ class Trainer {
   int64_t steps_per_epoch_ = 0;
   int64_t images_ = 0;
   double train_seconds_ = 0;
-  double stall_ms_ = 0;
   Clock::time_point begin_;
 };
 

@@ -81,7 +81,6 @@ void Helper::loop() noexcept {
         ++i;
       }
     }
-    beats_.fetch_add(1, std::memory_order_relaxed);
     if (moved) continue;
     const uint32_t ticket = parker_.prepare();
     bool work = stop_.load(std::memory_order_acquire) || queue_->tasks.read_available() != 0;

@@ -35,8 +35,6 @@ class Helper {
   /// success the caller has counted one user in task.active.
   bool give(const HelperTask& task) noexcept;
   [[nodiscard]] Parker& parker() noexcept { return parker_; }
-  /// Slices and sleeps so far; tells the watchdog that the thread advances.
-  [[nodiscard]] uint64_t beats() const noexcept { return beats_.load(std::memory_order_relaxed); }
 
  private:
   struct Queue;
@@ -46,7 +44,6 @@ class Helper {
   Parker parker_;
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stop_{false};
-  std::atomic<uint64_t> beats_{0};
   std::thread thread_;
 };
 

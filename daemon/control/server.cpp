@@ -15,6 +15,7 @@
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
 #include "daemon/version.hpp"
+#include "shm/format/printable.hpp"
 #include "shm/paths.hpp"
 
 namespace npu::daemon {

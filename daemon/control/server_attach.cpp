@@ -3,6 +3,7 @@
 
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
+#include "shm/format/printable.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -185,7 +186,7 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
 void Server::Impl::tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid) {
   run.last_error = error.message;
   log("live").warn("run aborted run='{}' generation={} reason='{}'", run.name, run.id,
-                   printable(error.message));
+                   printable(error.message, shm::kTextBytes));
   for (const Member& member : run.members) {
     if (Session* session = find_session(member.session)) {
       reply_error(*session, 0, error, culprit, pid, shm::MessageType::kAborted);

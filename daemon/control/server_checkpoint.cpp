@@ -5,6 +5,7 @@
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
 #include "shm/format/digest.hpp"
+#include "shm/format/printable.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -145,10 +146,11 @@ void Server::Impl::commit_arrived(Run& run) {
 void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gathering,
                                  const Result<CommitReport>& report) {
   if (report) {
-    for (const StoreWarning& w : report->warnings) log("ckpt").warn("{}", printable(w.message));
+    for (const StoreWarning& w : report->warnings)
+      log("ckpt").warn("{}", printable(w.message, shm::kTextBytes));
   } else {
     log("ckpt").error("checkpoint failed step={} reason='{}'", gathering.step,
-                      printable(report.error().message));
+                      printable(report.error().message, shm::kTextBytes));
   }
   Run* run = table_.find(run_id);
   if (run == nullptr) return;

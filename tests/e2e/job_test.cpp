@@ -2,6 +2,8 @@
 // buckets or engine threads the weights are the same bits; any number of devices trains it.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "e2e_fixture.hpp"
 #include "tests/support/daemon_process.hpp"
 
@@ -19,6 +21,20 @@ TEST_F(JobTest, LastLineIsTheDoneRecord) {
   EXPECT_EQ(got.skipped_steps, 0);
   EXPECT_EQ(got.weights_digest.size(), 16u);
   EXPECT_TRUE(std::filesystem::is_directory(got.checkpoint)) << got.checkpoint;
+}
+
+TEST_F(JobTest, EveryCheckpointSaysHowLongItHeldTheJobUp) {
+  const Outcome got = launch({kFresh, "checkpoint.every_steps=3"});
+  ASSERT_EQ(got.code, 0) << got.err;
+  std::set<int64_t> steps;
+  for (const client::Event& event : events_of(got.out)) {
+    const auto* checkpoint = std::get_if<client::CheckpointEvent>(&event);
+    if (checkpoint == nullptr) continue;
+    steps.insert(checkpoint->step);
+    EXPECT_GT(checkpoint->stall_ms, 0) << "step " << checkpoint->step;
+    EXPECT_GT(checkpoint->durable_ms, 0) << "step " << checkpoint->step;
+  }
+  EXPECT_EQ(steps, (std::set<int64_t>{3, 6, 8, 9, 12, 15, 16}));  // 8 steps an epoch
 }
 
 TEST_F(JobTest, TwoRunsGiveTheSameBits) {
