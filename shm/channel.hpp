@@ -16,7 +16,7 @@
 
 namespace npu::shm {
 
-inline constexpr size_t kMaxPassedFds = 4;
+inline constexpr size_t kMaxPassedFds = 8;
 
 /// A received message: validated for length against its header, not for content.
 struct Received {

@@ -35,6 +35,18 @@ void futex_wake(const std::atomic<uint32_t>& word, int count) noexcept {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, count, nullptr, nullptr, 0);
 }
 
+void futex_wait_bits(const std::atomic<uint32_t>& word, uint32_t expected, nanoseconds limit,
+                     uint32_t bits) noexcept {
+  if (limit.count() <= 0) return;
+  // This form takes an absolute time of the monotonic clock.
+  const timespec at = to_timespec(Clock::now().time_since_epoch() + limit);
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, expected, &at, nullptr, bits);
+}
+
+void futex_wake_bits(const std::atomic<uint32_t>& word, uint32_t bits) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, bits);
+}
+
 bool futex_wait_any(std::span<const FutexWaiter> waiters, nanoseconds limit) noexcept {
   std::array<futex_waitv, 128> raw{};
   const size_t n = waiters.size() < raw.size() ? waiters.size() : raw.size();

@@ -20,6 +20,12 @@ void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected, nanosecond
 /// Wakes up to `count` waiters of any process.
 void futex_wake(const std::atomic<uint32_t>& word, int count) noexcept;
 
+/// As futex_wait and futex_wake, but a wake reaches only sleepers whose `bits` meet the waker's, so
+/// that groups of sleepers share a word. `bits` is not 0.
+void futex_wait_bits(const std::atomic<uint32_t>& word, uint32_t expected, nanoseconds limit,
+                     uint32_t bits) noexcept;
+void futex_wake_bits(const std::atomic<uint32_t>& word, uint32_t bits) noexcept;
+
 struct FutexWaiter {
   const std::atomic<uint32_t>* word;
   uint32_t expected;

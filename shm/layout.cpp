@@ -1,4 +1,5 @@
 #include "shm/board_data.hpp"
+#include "shm/hints_data.hpp"
 #include "shm/layout_data.hpp"
 #include "shm/messages.hpp"
 #include "shm/status_data.hpp"
@@ -35,11 +36,19 @@ uint64_t layout_hash() noexcept {
       offsetof(Descriptor, count),
       offsetof(Descriptor, communicator),
       offsetof(Descriptor, op),
+      offsetof(Descriptor, stream),
       offsetof(Descriptor, inline_payload),
       sizeof(SubmitPage),
-      offsetof(SubmitPage, doorbell),
       offsetof(SubmitPage, rank),
       offsetof(SubmitPage, entries),
+      offsetof(SubmitPage, vectors),
+      sizeof(VectorArgs),
+      sizeof(SplitRequest),
+      sizeof(SplitReply),
+      kMaxStreams,
+      sizeof(RunHints),
+      offsetof(RunHints, doorbell),
+      offsetof(RunHints, arrivals),
       sizeof(Completion),
       offsetof(Completion, sum_squares),
       offsetof(Completion, code),

@@ -54,6 +54,8 @@ const char* kind_name(SegmentKind kind) noexcept {
       return "status page";
     case SegmentKind::kBoard:
       return "run board";
+    case SegmentKind::kHints:
+      return "hint page";
   }
   return "segment";
 }

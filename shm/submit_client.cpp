@@ -1,5 +1,6 @@
 #include "shm/submit_client.hpp"
 
+#include <climits>
 #include <cstring>
 
 #include "shm/futex.hpp"
@@ -7,11 +8,11 @@
 namespace npu::shm {
 
 Submitter::Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board,
-                     uint64_t generation) noexcept
-    : page_(page), status_(status), board_(board), generation_(generation) {
+                     RunHints& hints, uint64_t generation) noexcept
+    : page_(page), status_(status), board_(board), hints_(hints), generation_(generation) {
   for (uint64_t i = 0; i < kQueueDepth; ++i) {
     turn_[i].store(i, std::memory_order_relaxed);
-    abandoned_[i].store(false, std::memory_order_relaxed);
+    holder_[i].store(Holder::kIdle, std::memory_order_relaxed);
   }
 }
 
@@ -19,33 +20,28 @@ bool Submitter::slot_free(uint64_t ticket) noexcept {
   const uint64_t slot = ticket % kQueueDepth;
   // Pairs with the release in release(): the previous user has read its completion.
   if (turn_[slot].load(std::memory_order_acquire) == ticket) return true;
-  if (!abandoned_[slot].load(std::memory_order_acquire)) return false;
+  if (holder_[slot].load(std::memory_order_acquire) != Holder::kGone) return false;
   const uint64_t previous = ticket - kQueueDepth;
   if (status_.completions[slot].stamp.load(std::memory_order_acquire) != previous + 1) return false;
   // Two submitters may both get here; one of them takes the slot back, both then compete for the
   // ticket.
-  if (abandoned_[slot].exchange(false, std::memory_order_acq_rel)) {
+  Holder gone = Holder::kGone;
+  if (holder_[slot].compare_exchange_strong(gone, Holder::kIdle, std::memory_order_acq_rel)) {
     turn_[slot].store(ticket, std::memory_order_release);
   }
   return turn_[slot].load(std::memory_order_acquire) == ticket;
 }
 
-std::optional<uint64_t> Submitter::submit(const Request& request,
-                                          std::atomic<uint64_t>& sequence) noexcept {
-  uint64_t ticket = next_.load(std::memory_order_relaxed);
-  do {
-    if (!slot_free(ticket)) {
-      const uint64_t again = next_.load(std::memory_order_relaxed);
-      if (again == ticket) return std::nullopt;
-      ticket = again;  // another thread took it; look at the newer one
-      continue;
-    }
-    if (next_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) break;
-  } while (true);
+bool Submitter::slots_free(uint64_t first, size_t n) noexcept {
+  for (size_t i = 0; i < n; ++i) {
+    if (!slot_free(first + i)) return false;
+  }
+  return true;
+}
 
+void Submitter::write_entry(uint64_t ticket, const Request& request) noexcept {
   Descriptor& entry = page_.entries[ticket % kQueueDepth];
   entry.generation = generation_;
-  entry.sequence = sequence.fetch_add(1, std::memory_order_relaxed);
   entry.count = request.count;
   entry.send_offset = request.send_offset;
   entry.recv_offset = request.recv_offset;
@@ -58,15 +54,71 @@ std::optional<uint64_t> Submitter::submit(const Request& request,
   entry.dtype = request.dtype;
   entry.reduce_op = request.reduce_op;
   entry.algorithm = static_cast<uint8_t>(request.algorithm);
+  entry.stream = request.stream;
   std::memcpy(entry.inline_payload, request.inline_payload.data(), kInlineBytes);
-  // seq_cst store, then seq_cst load of the sleep flag: pairs with the engine, which sets the flag
-  // and then scans the stamps. One of the two always sees the other.
+  if (op_has_vectors(request.op)) page_.vectors[ticket % kQueueDepth] = request.vectors;
+  // seq_cst: the engine sets its sleep flag and then scans the stamps, announce() reads the flag
+  // after this. One of the two always sees the other.
   entry.stamp.store(ticket + 1, std::memory_order_seq_cst);
-  if (board_.engine.asleep.load(std::memory_order_seq_cst) != 0) {
-    page_.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake(page_.doorbell.value, 1);
+}
+
+void Submitter::announce(uint64_t before, size_t n, const Arrival& arrival) noexcept {
+  if (arrival.slot < kMaxCommunicators) {
+    auto& counts = hints_.arrivals[arrival.slot].submitted;
+    // seq_cst: each member adds its own and then reads the others', so the last of them in the
+    // order of all additions sees everybody.
+    counts[arrival.rank].fetch_add(n, std::memory_order_seq_cst);
+    for (uint32_t r = 0; r < arrival.size; ++r) {
+      // Somebody is missing for the first of these operations; its last arrival will ring.
+      if (r != arrival.rank && counts[r].load(std::memory_order_seq_cst) <= before) return;
+    }
   }
+  if (board_.engine.asleep.load(std::memory_order_seq_cst) == 0) return;
+  hints_.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(hints_.doorbell.value, 1);
+}
+
+std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
+                                          const Arrival& arrival) noexcept {
+  // Read before the ticket is claimed: with two threads, what this thread submits is then never
+  // older than operation number `before` of the communicator.
+  const bool counted = arrival.slot < kMaxCommunicators;
+  const uint64_t before =
+      counted ? hints_.arrivals[arrival.slot].submitted[arrival.rank].load(
+                    std::memory_order_relaxed)
+              : 0;
+  uint64_t ticket = next_.load(std::memory_order_relaxed);
+  do {
+    if (!slots_free(ticket, requests.size())) {
+      const uint64_t again = next_.load(std::memory_order_relaxed);
+      if (again == ticket) return std::nullopt;
+      ticket = again;  // another thread took it; look at the newer one
+      continue;
+    }
+    if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_relaxed))
+      break;
+  } while (true);
+  for (size_t i = 0; i < requests.size(); ++i) write_entry(ticket + i, requests[i]);
+  announce(before, requests.size(), arrival);
   return ticket;
+}
+
+bool Submitter::wait_for_room(size_t n) noexcept {
+  const uint32_t word = released_.load(std::memory_order_seq_cst);
+  room_waiters_.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t first = next_.load(std::memory_order_relaxed);
+  bool soon = true;
+  for (size_t i = 0; i < n && soon; ++i) {
+    if (slot_free(first + i)) continue;
+    soon = holder_[(first + i) % kQueueDepth].load(std::memory_order_acquire) == Holder::kWaiting;
+    if (soon) {
+      futex_wait(released_, word, kWaitSlice);  // ended by release()
+      break;
+    }
+    soon = slot_free(first + i) || next_.load(std::memory_order_relaxed) != first;
+  }
+  room_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return soon;
 }
 
 bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
@@ -93,11 +145,12 @@ bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
 }
 
 void Submitter::release(uint64_t ticket) noexcept {
-  turn_[ticket % kQueueDepth].store(ticket + kQueueDepth, std::memory_order_release);
-}
-
-void Submitter::abandon(uint64_t ticket) noexcept {
-  abandoned_[ticket % kQueueDepth].store(true, std::memory_order_release);
+  const uint64_t slot = ticket % kQueueDepth;
+  holder_[slot].store(Holder::kIdle, std::memory_order_relaxed);  // before the slot has a next user
+  turn_[slot].store(ticket + kQueueDepth, std::memory_order_release);
+  // Word, then waiters; wait_for_room counts itself, then looks at the slot: one sees the other.
+  released_.fetch_add(1, std::memory_order_seq_cst);
+  if (room_waiters_.load(std::memory_order_seq_cst) != 0) futex_wake(released_, INT_MAX);
 }
 
 }  // namespace npu::shm

@@ -1,5 +1,5 @@
-// The rank's end of the submission ring and of the completion slots: claims a ticket, writes the
-// entry, publishes it, later reads the ticket's completion. Lock-free between threads of one
+// The rank's end of the submission ring and of the completion slots: claims tickets, writes the
+// entries, publishes them, later reads each ticket's completion. Lock-free between threads of one
 // process.
 #pragma once
 
@@ -7,19 +7,23 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 
+#include "shm/base/clock.hpp"
 #include "shm/board_data.hpp"
+#include "shm/hints_data.hpp"
 #include "shm/status_data.hpp"
 #include "shm/submit_data.hpp"
 
 namespace npu::shm {
 
-/// What a caller fills in; generation, sequence and stamp are the submitter's business.
+/// What a caller fills in; generation and stamp are the submitter's business.
 struct Request {
   Op op = Op::kNone;
   uint8_t dtype = 0;
   uint8_t reduce_op = 0;
   Algorithm algorithm = Algorithm::kAuto;
+  uint8_t stream = 0;
   uint32_t communicator = 0;
   uint32_t root = 0;
   uint32_t flags = 0;
@@ -29,6 +33,7 @@ struct Request {
   uint64_t recv_offset = 0;
   double scale = 1.0;
   std::array<std::byte, kInlineBytes> inline_payload{};
+  VectorArgs vectors{};  // sent if op_has_vectors(op)
 };
 
 /// A completion as copied out of the status page.
@@ -44,40 +49,66 @@ struct Outcome {
   std::array<char, kErrorTextBytes> error_text{};  // empty when code is 0 or the slot was reused
 };
 
+/// Which ranks an operation needs before it can start: the members of a communicator, by their
+/// counts on the hint page. `slot` beyond the page (a send, a receive): the engine is woken always.
+struct Arrival {
+  uint32_t slot = kMaxCommunicators;
+  uint32_t rank = 0, size = 1;
+};
+
 /// Invariants: (1) ticket t uses entry and completion slot t % kQueueDepth; (2) the slot's turn is
 /// t from the moment ticket t - kQueueDepth was released; (3) an entry is written only by the
-/// thread that claimed its ticket. Thread: submit, poll and release may be called from any thread;
-/// one release a ticket.
+/// thread that claimed its ticket. Thread: all members may be called from any thread; one release
+/// a ticket.
 class Submitter {
  public:
-  Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board,
+  Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board, RunHints& hints,
             uint64_t generation) noexcept;
 
-  /// Publishes a request and takes the next number of `sequence`. Empty when kQueueDepth tickets
-  /// are unreleased: nothing was sent, the caller waits for one of them. Cost: one line written, a
-  /// futex wake if the engine sleeps.
-  [[nodiscard]] std::optional<uint64_t> submit(const Request& request,
-                                               std::atomic<uint64_t>& sequence) noexcept;
+  /// Publishes the requests under consecutive tickets and returns the first. Empty when the ring
+  /// has no room for all of them: nothing was sent. Cost: one line written a request, a futex wake
+  /// if the engine sleeps and this rank is the last to arrive.
+  [[nodiscard]] std::optional<uint64_t> submit(std::span<const Request> requests,
+                                               const Arrival& arrival) noexcept;
+
+  /// After an empty submit of `n`: sleeps until a slot may have become free, at most a wait slice.
+  /// False if no thread is about to free it (its holder is not inside a wait): the caller must
+  /// release a ticket first.
+  [[nodiscard]] bool wait_for_room(size_t n) noexcept;
 
   /// True and fills `outcome` once the ticket is complete. Does not wait.
   [[nodiscard]] bool poll(uint64_t ticket, Outcome& outcome) const noexcept;
+
+  /// The ticket's holder sleeps until it is complete, and then releases it (or calls end_wait).
+  void begin_wait(uint64_t ticket) noexcept { set_holder(ticket, Holder::kWaiting); }
+  void end_wait(uint64_t ticket) noexcept { set_holder(ticket, Holder::kIdle); }
 
   /// Gives the slot back; the ticket must be complete or the run over.
   void release(uint64_t ticket) noexcept;
 
   /// The caller will never ask for this ticket again; its slot is taken back once it is complete.
-  void abandon(uint64_t ticket) noexcept;
+  void abandon(uint64_t ticket) noexcept { set_holder(ticket, Holder::kGone); }
 
  private:
+  enum class Holder : uint8_t { kIdle, kWaiting, kGone };
+  void set_holder(uint64_t ticket, Holder holder) noexcept {
+    holder_[ticket % kQueueDepth].store(holder, std::memory_order_release);
+  }
   [[nodiscard]] bool slot_free(uint64_t ticket) noexcept;
+  [[nodiscard]] bool slots_free(uint64_t first, size_t n) noexcept;
+  void write_entry(uint64_t ticket, const Request& request) noexcept;
+  void announce(uint64_t before, size_t n, const Arrival& arrival) noexcept;
 
   SubmitPage& page_;
   const StatusPage& status_;
   const RunBoard& board_;
+  RunHints& hints_;
   const uint64_t generation_;
   alignas(kLineBytes) std::atomic<uint64_t> next_{0};
   std::array<std::atomic<uint64_t>, kQueueDepth> turn_;
-  std::array<std::atomic<bool>, kQueueDepth> abandoned_;
+  std::array<std::atomic<Holder>, kQueueDepth> holder_;
+  std::atomic<uint32_t> released_{0};       // futex word of wait_for_room
+  std::atomic<uint32_t> room_waiters_{0};
 };
 
 }  // namespace npu::shm

@@ -1,83 +1,9 @@
 #include "shm/submit_daemon.hpp"
 
 #include <cstring>
-
-#include "shm/base/dtype.hpp"
+#include <iterator>
 
 namespace npu::shm {
-namespace {
-
-/// Bytes the operation reads at send_offset and writes at recv_offset on this rank; `part` is count
-/// elements.
-struct Extent {
-  uint64_t send, recv;
-};
-
-Extent extent_of(const Submission& s, const SubmissionLimits& limits, uint64_t part) noexcept {
-  const uint64_t all = part * limits.world;
-  const bool root = s.root == limits.rank;
-  switch (static_cast<Op>(s.op)) {
-    case Op::kReduce:
-      return {part, root ? part : 0};
-    case Op::kAllGather:
-      return {part, all};
-    case Op::kReduceScatter:
-      return {all, part};
-    case Op::kScatter:
-      return {root ? all : 0, part};
-    case Op::kGather:
-      return {part, root ? all : 0};
-    case Op::kAllToAll:
-      return {all, all};
-    default:
-      return {part, part};
-  }
-}
-
-/// In place means: the smaller buffer is the rank's own part of the larger one, or both are the
-/// same.
-bool in_place(const Submission& s, const SubmissionLimits& limits, const Extent& e,
-              uint64_t part) noexcept {
-  if (static_cast<Op>(s.op) == Op::kAllToAll)
-    return false;  // a part would be overwritten before it is read
-  if (e.send == e.recv) return s.send_offset == s.recv_offset;
-  if (e.send < e.recv) return s.send_offset == s.recv_offset + limits.rank * part;
-  return s.recv_offset == s.send_offset + limits.rank * part;
-}
-
-/// True if [offset, offset + bytes) lies in the arena; safe against wrap-around.
-bool in_arena(uint64_t offset, uint64_t bytes, uint64_t arena_bytes) noexcept {
-  return bytes <= arena_bytes && offset <= arena_bytes - bytes;
-}
-
-bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) noexcept {
-  if (a_bytes == 0 || b_bytes == 0) return false;
-  return a < b ? b - a < a_bytes : a - b < b_bytes;
-}
-
-Fault validate_ranges(const Submission& s, const SubmissionLimits& limits,
-                      uint64_t element) noexcept {
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(s.count, element, &bytes)) return Fault::kCount;
-  if ((s.flags & kFlagInline) != 0) {
-    const Op op = static_cast<Op>(s.op);
-    if (op != Op::kAllReduce && op != Op::kBroadcast) return Fault::kFlags;
-    return bytes <= kInlineBytes ? Fault::kNone : Fault::kCount;
-  }
-  if (bytes > limits.arena_bytes) return Fault::kRange;  // world * bytes cannot overflow below
-  const Extent e = extent_of(s, limits, bytes);
-  if (!in_arena(s.send_offset, e.send, limits.arena_bytes) ||
-      !in_arena(s.recv_offset, e.recv, limits.arena_bytes)) {
-    return Fault::kRange;
-  }
-  if (s.send_offset % element != 0 || s.recv_offset % element != 0) return Fault::kAlignment;
-  const bool overlapping = overlap(s.send_offset, e.send, s.recv_offset, e.recv);
-  if (overlapping && !in_place(s, limits, e, bytes)) return Fault::kOverlap;
-  return Fault::kNone;
-}
-
-}  // namespace
-
 const char* op_name(Op op) noexcept {
   switch (op) {
     case Op::kNone:
@@ -100,6 +26,20 @@ const char* op_name(Op op) noexcept {
       return "gather";
     case Op::kAllToAll:
       return "all-to-all";
+    case Op::kAllGatherV:
+      return "all-gather-v";
+    case Op::kReduceScatterV:
+      return "reduce-scatter-v";
+    case Op::kAllToAllV:
+      return "all-to-all-v";
+    case Op::kSend:
+      return "send";
+    case Op::kRecv:
+      return "recv";
+    case Op::kSplit:
+      return "split";
+    case Op::kDestroy:
+      return "destroy";
   }
   return "unknown operation";
 }
@@ -132,23 +72,12 @@ std::string_view fault_name(Fault fault) noexcept {
       return "alignment";
     case Fault::kOverlap:
       return "overlap of send and receive buffer";
+    case Fault::kStream:
+      return "stream";
+    case Fault::kPeer:
+      return "peer rank";
   }
   return "unknown";
-}
-
-Fault validate(const Submission& s, const SubmissionLimits& limits) noexcept {
-  if (s.generation != limits.generation) return Fault::kGeneration;
-  if (s.communicator != 0) return Fault::kCommunicator;
-  if (s.op == 0 || s.op >= kOpCount) return Fault::kOp;
-  if (s.algorithm >= kAlgorithmCount) return Fault::kAlgorithm;
-  if ((s.flags & ~kFlagMask) != 0) return Fault::kFlags;
-  const Op op = static_cast<Op>(s.op);
-  if (op == Op::kBarrier) return Fault::kNone;
-  const uint64_t element = dtype_size(static_cast<DType>(s.dtype));
-  if (element == 0) return Fault::kDType;
-  if (op_reduces(op) && s.reduce_op >= kReduceOpCount) return Fault::kReduceOp;
-  if (op_has_root(op) && s.root >= limits.world) return Fault::kRoot;
-  return validate_ranges(s, limits, element);
 }
 
 bool SubmissionReader::ready() const noexcept {
@@ -156,18 +85,26 @@ bool SubmissionReader::ready() const noexcept {
   return entry.stamp.load(std::memory_order_seq_cst) == head_ + 1;
 }
 
-bool SubmissionReader::pop(Submission& out) noexcept {
+namespace {
+
+/// One copy through volatile: the compiler may not read a field twice while a client changes it.
+template <typename T>
+void copy_once(T& to, const T& from) noexcept {
+  static_assert(sizeof(T) % sizeof(uint64_t) == 0);
+  const auto* words = reinterpret_cast<const volatile uint64_t*>(&from);
+  uint64_t copy[sizeof(T) / sizeof(uint64_t)];
+  for (size_t i = 0; i < std::size(copy); ++i) copy[i] = words[i];
+  std::memcpy(static_cast<void*>(&to), copy, sizeof(T));
+}
+
+}  // namespace
+
+bool SubmissionReader::pop(Submission& out, VectorArgs& vectors) noexcept {
   if (!ready()) return false;
-  const Descriptor& entry = page_->entries[head_ % kQueueDepth];
-  // One copy through volatile: the compiler may not read a field twice while a client changes it.
   Descriptor copy;
-  const auto* from = reinterpret_cast<const volatile uint64_t*>(&entry);
-  uint64_t words[sizeof(Descriptor) / sizeof(uint64_t)];
-  for (size_t i = 0; i < std::size(words); ++i) words[i] = from[i];
-  std::memcpy(static_cast<void*>(&copy), words, sizeof(copy));
+  copy_once(copy, page_->entries[head_ % kQueueDepth]);
   out = Submission{.ticket = head_,
                    .generation = copy.generation,
-                   .sequence = copy.sequence,
                    .count = copy.count,
                    .send_offset = copy.send_offset,
                    .recv_offset = copy.recv_offset,
@@ -180,8 +117,12 @@ bool SubmissionReader::pop(Submission& out) noexcept {
                    .dtype = copy.dtype,
                    .reduce_op = copy.reduce_op,
                    .algorithm = copy.algorithm,
+                   .stream = copy.stream,
                    .inline_payload = {}};
   std::memcpy(out.inline_payload.data(), copy.inline_payload, kInlineBytes);
+  if (copy.op < kOpCount && op_has_vectors(static_cast<Op>(copy.op))) {
+    copy_once(vectors, page_->vectors[head_ % kQueueDepth]);
+  }
   ++head_;
   return true;
 }

@@ -15,19 +15,19 @@ namespace npu::shm {
 /// An entry as the daemon owns it after the copy.
 struct Submission {
   uint64_t ticket;
-  uint64_t generation, sequence, count, send_offset, recv_offset;
+  uint64_t generation, count, send_offset, recv_offset;
   double scale;
   uint32_t communicator, timeout_ms, root, flags;
-  uint8_t op, dtype, reduce_op, algorithm;
+  uint8_t op, dtype, reduce_op, algorithm, stream;
   alignas(16) std::array<std::byte, kInlineBytes> inline_payload;  // read as elements of any type
 };
 
-/// What a submission may ask for; fixed for a lease.
+/// What a submission may ask for: the lease, and the communicator that it names.
 struct SubmissionLimits {
   uint64_t generation = 0;
   uint64_t arena_bytes = 0;
-  uint32_t world = 1;
-  uint32_t rank = 0;
+  uint32_t size = 1;  // of the communicator
+  uint32_t rank = 0;  // in it
 };
 
 enum class Fault : uint8_t {
@@ -43,14 +43,18 @@ enum class Fault : uint8_t {
   kCount,  // overflows, or does not fit the inline payload
   kRange,  // offset + length beyond the arena
   kAlignment,
-  kOverlap,  // send and receive overlap partly
+  kOverlap,  // send and receive overlap partly, or received parts each other
+  kStream,
+  kPeer,  // of a send or receive
 };
 
 /// "generation", "count", ...: the field that is wrong.
 [[nodiscard]] std::string_view fault_name(Fault fault) noexcept;
 
-/// Checks a private copy. Nothing in it is dereferenced. Thread: any. Cost: a few comparisons.
-[[nodiscard]] Fault validate(const Submission& submission, const SubmissionLimits& limits) noexcept;
+/// Checks private copies; `vectors` counts only for op_has_vectors. Nothing in them is
+/// dereferenced. Thread: any. Cost: a few comparisons.
+[[nodiscard]] Fault validate(const Submission& submission, const VectorArgs& vectors,
+                             const SubmissionLimits& limits) noexcept;
 
 /// Consumer of one submit page. Thread: the engine coordinator only.
 class SubmissionReader {
@@ -60,8 +64,9 @@ class SubmissionReader {
 
   /// True if the next entry is published. seq_cst: part of the sleep protocol.
   [[nodiscard]] bool ready() const noexcept;
-  /// Copies the next entry if it is published. Never loops on client memory.
-  [[nodiscard]] bool pop(Submission& out) noexcept;
+  /// Copies the next entry if it is published, and its vectors if the operation has any. Never
+  /// loops on client memory.
+  [[nodiscard]] bool pop(Submission& out, VectorArgs& vectors) noexcept;
   [[nodiscard]] uint64_t taken() const noexcept { return head_; }
 
  private:

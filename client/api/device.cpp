@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <bit>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -42,6 +43,7 @@ struct Device::Impl {
 
   [[nodiscard]] Result<void> map(const shm::Received& answer);
   [[nodiscard]] Result<void> wait_complete();
+  void open_world();
   void start_reader();
   void stop_reader();
   void read_loop();
@@ -57,7 +59,8 @@ struct Device::Impl {
   AttachOptions options;
   Connection connection;
   uint64_t generation = 0;
-  shm::Mapping arena_map, submit_map, status_map, board_map;
+  shm::Mapping arena_map, submit_map, status_map, board_map, hints_map;
+  std::optional<DeviceQueue> queue;
   std::unique_ptr<Communicator> world;
   UniqueFd stop_event;
   std::thread reader;
@@ -68,10 +71,11 @@ struct Device::Impl {
   bool leaving = false;
   bool left = false;
   std::atomic<bool> failed{false};  // release after `error` is set
+  std::atomic<uint32_t> streams{1};  // bit i: stream i is in use
 };
 
 Result<void> Device::Impl::map(const shm::Received& answer) {
-  if (!answer.is<shm::Attached>() || answer.fds.size() != 4) {
+  if (!answer.is<shm::Attached>() || answer.fds.size() != 5) {
     return fail(Code::kUnavailable,
                 "attach device {}: the daemon answered with type {} and {} descriptors",
                 options.device, answer.header().type, answer.fds.size());
@@ -91,11 +95,21 @@ Result<void> Device::Impl::map(const shm::Received& answer) {
   spec.size_bytes = sizeof(shm::RunBoard);
   spec.rank = 0;
   NPU_TRY(board_map, shm::map_received(answer.fds[3].get(), spec));
-  CommunicatorPlace place;
+  spec.kind = shm::SegmentKind::kHints;
+  spec.size_bytes = sizeof(shm::RunHints);
+  NPU_TRY(hints_map, shm::map_received(answer.fds[4].get(), spec));
+  open_world();
+  return {};
+}
+
+void Device::Impl::open_world() {
+  DevicePlace place;
   place.submit = &submit();
   place.status = reinterpret_cast<const shm::StatusPage*>(status_map.data());
   place.board = &board();
+  place.hints = reinterpret_cast<shm::RunHints*>(hints_map.data());
   place.arena = arena_map.bytes();
+  place.staging = place.arena.last(options.staging_bytes);
   place.generation = generation;
   place.rank = options.rank;
   place.world = options.world;
@@ -104,8 +118,10 @@ Result<void> Device::Impl::map(const shm::Received& answer) {
     const std::lock_guard lock(mutex);
     return error.value_or(daemon_lost(options.socket));
   };
-  world = std::make_unique<Communicator>(std::move(place));
-  return {};
+  queue.emplace(std::move(place));
+  Membership everyone{0, options.rank, options.world, {}};
+  for (uint8_t r = 0; r < options.world; ++r) everyone.world_ranks[r] = r;
+  world = std::make_unique<Communicator>(*queue, everyone);
 }
 
 Result<void> Device::Impl::wait_complete() {
@@ -221,6 +237,13 @@ Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Device::~Device() = default;
 
 Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
+  if (options.staging_bytes > options.arena_bytes || options.world > shm::kMaxDevices) {
+    return fail(Code::kInvalidArgument,
+                "attach device {}: a staging region of {} bytes in an arena of {} bytes, world of "
+                "{} ranks; at most the arena, and {} ranks",
+                options.device, options.staging_bytes, options.arena_bytes, options.world,
+                shm::kMaxDevices);
+  }
   NPU_TRY(Connection connection, Connection::open(options.socket));
   auto impl = std::make_unique<Impl>(options, std::move(connection));
   auto attach = shm::make_message<shm::Attach>(impl->connection.next_request());
@@ -241,12 +264,36 @@ Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
   return std::unique_ptr<Device>(new Device(std::move(impl)));
 }
 
-std::span<std::byte> Device::arena() noexcept { return impl_->arena_map.bytes(); }
+std::span<std::byte> Device::arena() noexcept {
+  const auto all = impl_->arena_map.bytes();
+  return all.first(all.size() - impl_->options.staging_bytes);
+}
 Communicator& Device::world() noexcept { return *impl_->world; }
 uint32_t Device::rank() const noexcept { return impl_->options.rank; }
 uint64_t Device::generation() const noexcept { return impl_->generation; }
 
 std::optional<Error> Device::failure() const { return impl_->world->failure(); }
+
+Result<Stream> Device::create_stream() {
+  uint32_t used = impl_->streams.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto id = static_cast<uint8_t>(std::countr_one(used));
+    if (id >= shm::kMaxStreams) {
+      return fail(Code::kResourceExhausted, "create a stream: all {} are in use; destroy one",
+                  shm::kMaxStreams);
+    }
+    if (impl_->streams.compare_exchange_weak(used, used | (1u << id), std::memory_order_relaxed))
+      return Stream{id};
+  }
+}
+
+void Device::destroy_stream(Stream stream) noexcept {
+  if (stream.id != 0) impl_->streams.fetch_and(~(1u << stream.id), std::memory_order_relaxed);
+}
+
+uint64_t Device::staged_copies() const noexcept {
+  return impl_->submit().rank.staged_copies.load(std::memory_order_relaxed);
+}
 
 void Device::set_progress(uint64_t step) noexcept {
   impl_->submit().rank.progress.store(step, std::memory_order_relaxed);

@@ -25,6 +25,8 @@ struct AttachOptions {
   uint32_t rank = 0;
   uint32_t device = 0;
   uint64_t arena_bytes = 0;
+  /// Taken from the arena's end for copies of buffers outside it; 0: such buffers are refused.
+  uint64_t staging_bytes = 0;
   uint64_t job_hash = 0;
   milliseconds join_timeout{60'000};  // 0 = never
   /// Called once, from a thread of the library, when the run is over without this rank's doing: a
@@ -52,11 +54,19 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  /// Without the staging region.
   [[nodiscard]] std::span<std::byte> arena() noexcept;
   [[nodiscard]] Communicator& world() noexcept;
   [[nodiscard]] uint32_t rank() const noexcept;
   [[nodiscard]] uint64_t generation() const noexcept;
   [[nodiscard]] std::optional<Error> failure() const;
+
+  /// A new ordered queue. Errors: resource_exhausted (16 exist, the default one included).
+  [[nodiscard]] Result<Stream> create_stream();
+  /// Its operations must be done. Stream 0 stays.
+  void destroy_stream(Stream stream) noexcept;
+  /// Buffers that were copied because they did not lie in the arena; 0 is what a fast program has.
+  [[nodiscard]] uint64_t staged_copies() const noexcept;
 
   /// Advisory step counter, shown by `npu info`.
   void set_progress(uint64_t step) noexcept;

@@ -1,5 +1,7 @@
 #include "daemon/collectives/active.hpp"
 
+#include <algorithm>
+
 namespace npu::daemon {
 namespace {
 
@@ -10,89 +12,124 @@ uint32_t flag_bits(const ByProducts& products) noexcept {
 using Sources = std::array<const std::byte*, shm::kMaxDevices>;
 using Targets = std::array<std::byte*, shm::kMaxDevices>;
 
-/// Folds all ranks' bytes at `send_offset` into `targets`.
-void fold_slice(Active& a, uint64_t slice, uint64_t send_offset, const Targets& targets,
+/// Where part `part` of a rank's buffer begins, in bytes: at its displacement, or after the parts
+/// before it. `sending` tells which buffer is meant.
+uint64_t part_offset(const Active& a, uint32_t rank, uint32_t part, bool sending) noexcept {
+  const shm::VectorArgs* v = a.vectors[rank];
+  if (v == nullptr) return part * a.count * a.element_bytes;
+  return (sending ? v->send_displs[part] : v->recv_displs[part]) * a.element_bytes;
+}
+
+/// Folds all ranks' bytes of part `from` into `targets`.
+void fold_slice(Active& a, const Slice& s, uint32_t from, const Targets& targets,
                 uint32_t target_count) noexcept {
+  const uint64_t at = s.begin * a.element_bytes;
   Sources src;
-  for (uint32_t r = 0; r < a.ranks; ++r) src[r] = a.send[r] + send_offset;
+  for (uint32_t r = 0; r < a.ranks; ++r) src[r] = a.send[r] + part_offset(a, r, from, true) + at;
   ByProducts products;
   // Sums are kept for operations of one part only; a part border is no block border.
-  if (a.block_sums != nullptr)
-    products.block_sum_squares = a.block_sums + a.slice_begin(slice) / kBlockElements;
+  if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + s.begin / kBlockElements;
   a.kernel->fold({.src = src.data(),
                   .ranks = a.ranks,
                   .dst = targets.data(),
                   .dst_count = target_count,
-                  .count = a.slice_count(slice),
-                  .scale = a.scale},
+                  .count = s.count,
+                  .scale = a.scale,
+                  .nontemporal = a.nontemporal},
                  products);
   if (const uint32_t bits = flag_bits(products); bits != 0) {
     a.flags.fetch_or(bits, std::memory_order_relaxed);  // ordered by done's release
   }
 }
 
-void copy_to(const Active& a, uint64_t slice, const std::byte* src, const Targets& targets,
+void copy_to(const Active& a, const Slice& s, const std::byte* src, const Targets& targets,
              uint32_t n) noexcept {
-  copy_slice(targets.data(), n, src, a.slice_count(slice) * a.element_bytes, false);
+  copy_slice(targets.data(), n, src + s.begin * a.element_bytes, s.count * a.element_bytes,
+             a.nontemporal);
 }
 
-/// One slice: which bytes of which ranks go where. `part` is a rank, or a pair of ranks for
-/// all-to-all.
-void execute(Active& a, uint64_t slice) noexcept {
-  const uint64_t part = a.part_of(slice);
-  const uint64_t at = a.slice_begin(slice) * a.element_bytes;      // within the part
-  const uint64_t part_at = part * a.count * a.element_bytes + at;  // within a buffer of world parts
+/// One slice: which bytes of which ranks go where.
+void execute(Active& a, const Slice& s) noexcept {
+  const uint64_t at = s.begin * a.element_bytes;
+  const uint32_t part = s.part;
   Targets dst;
   switch (a.op) {
     case shm::Op::kAllReduce:
       for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + at;
-      fold_slice(a, slice, at, dst, a.ranks);
-      break;
+      return fold_slice(a, s, 0, dst, a.ranks);
     case shm::Op::kReduce:
       dst[0] = a.recv[a.root] + at;
-      fold_slice(a, slice, at, dst, 1);
-      break;
+      return fold_slice(a, s, 0, dst, 1);
     case shm::Op::kReduceScatter:
+    case shm::Op::kReduceScatterV:
       dst[0] = a.recv[part] + at;
-      fold_slice(a, slice, part_at, dst, 1);
-      break;
+      return fold_slice(a, s, part, dst, 1);
     case shm::Op::kBroadcast:
       for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + at;
-      copy_to(a, slice, a.send[a.root] + at, dst, a.ranks);
-      break;
+      return copy_to(a, s, a.send[a.root], dst, a.ranks);
     case shm::Op::kAllGather:
-      for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + part_at;
-      copy_to(a, slice, a.send[part] + at, dst, a.ranks);
-      break;
+    case shm::Op::kAllGatherV:
+      for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + part_offset(a, r, part, false) + at;
+      return copy_to(a, s, a.send[part], dst, a.ranks);
     case shm::Op::kScatter:
       dst[0] = a.recv[part] + at;
-      copy_to(a, slice, a.send[a.root] + part_at, dst, 1);
-      break;
+      return copy_to(a, s, a.send[a.root] + part_offset(a, a.root, part, true), dst, 1);
     case shm::Op::kGather:
-      dst[0] = a.recv[a.root] + part_at;
-      copy_to(a, slice, a.send[part] + at, dst, 1);
-      break;
-    case shm::Op::kAllToAll: {
-      const uint64_t from = part / a.ranks;
-      const uint64_t to = part % a.ranks;
-      dst[0] = a.recv[to] + from * a.count * a.element_bytes + at;
-      copy_to(a, slice, a.send[from] + to * a.count * a.element_bytes + at, dst, 1);
-      break;
+      dst[0] = a.recv[a.root] + part_offset(a, a.root, part, false) + at;
+      return copy_to(a, s, a.send[part], dst, 1);
+    case shm::Op::kAllToAll:
+    case shm::Op::kAllToAllV: {
+      const uint32_t from = part / a.ranks;
+      const uint32_t to = part % a.ranks;
+      dst[0] = a.recv[to] + part_offset(a, to, from, false) + at;
+      return copy_to(a, s, a.send[from] + part_offset(a, from, to, true), dst, 1);
     }
-    case shm::Op::kNone:
-    case shm::Op::kBarrier:
-      break;
+    case shm::Op::kSend:  // a pair: rank 0 to rank 1
+      dst[0] = a.recv[1] + at;
+      return copy_to(a, s, a.send[0], dst, 1);
+    default:
+      return;  // moves nothing
   }
 }
 
 }  // namespace
+
+uint64_t Active::part_count(uint32_t part) const noexcept {
+  switch (op) {
+    case shm::Op::kAllGatherV:
+      return vectors[0]->recv_counts[part];
+    case shm::Op::kReduceScatterV:
+      return vectors[0]->send_counts[part];
+    case shm::Op::kAllToAllV:
+      return vectors[part / ranks]->send_counts[part % ranks];
+    default:
+      return count;
+  }
+}
+
+void Active::cut() noexcept {
+  slices = 0;
+  for (uint32_t p = 0; p < parts; ++p) {
+    part_first[p] = slices;
+    slices += (part_count(p) + slice_elements - 1) / slice_elements;
+  }
+  part_first[parts] = slices;
+}
+
+Slice slice_at(const Active& a, uint64_t slice) noexcept {
+  const auto* first = a.part_first.data();
+  const auto* after = std::upper_bound(first, first + a.parts, slice);
+  const auto part = static_cast<uint32_t>(after - first - 1);
+  const uint64_t begin = (slice - first[part]) * a.slice_elements;
+  return {part, begin, std::min(a.slice_elements, a.part_count(part) - begin)};
+}
 
 bool run_one_slice(Active& a) noexcept {
   // relaxed: the claim only has to be unique; the inputs were published before the object was
   // handed over.
   const uint64_t slice = a.next.fetch_add(1, std::memory_order_relaxed);
   if (slice >= a.slices) return false;
-  execute(a, slice);
+  execute(a, slice_at(a, slice));
   a.done.fetch_add(1, std::memory_order_release);
   return true;
 }

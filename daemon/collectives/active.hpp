@@ -1,11 +1,10 @@
-// A collective that is being executed: private copies of everything the engine threads need, shared
+// An operation that is being executed: private copies of everything the engine threads need, shared
 // by them while slices are left. Lives in a pool; recycled when the last thread has let go.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "daemon/collectives/kernels/reduce_kernels.hpp"
 #include "shm/layout_data.hpp"
@@ -13,27 +12,32 @@
 
 namespace npu::daemon {
 
-/// One slice is this many bytes of one rank's buffer: 8 ranks x 64 KiB stay within half of a 1 MiB
-/// L2.
+/// One slice is at most this many bytes of one rank's buffer: 8 ranks x 64 KiB stay within half of
+/// a 1 MiB L2.
 inline constexpr uint64_t kSliceBytes = 64 * 1024;
 
+/// Ranks are those of the communicator. A part is what one rank contributes or receives; for
+/// all-to-all, what one sends to another (part = from * ranks + to).
 struct Active {
   shm::Op op = shm::Op::kNone;
   shm::Algorithm algorithm = shm::Algorithm::kDirect;
   DType dtype = DType::kFloat32;
   uint32_t ranks = 0;
   uint32_t root = 0;
-  uint64_t count = 0;
+  uint64_t count = 0;  // elements of a part, if all have the same
   uint64_t element_bytes = 4;
   uint64_t slice_elements = 0;
-  uint64_t parts = 1;        // what the operation consists of: per-rank parts, or pairs of ranks
-  uint64_t part_slices = 0;  // slices of one part
+  uint32_t parts = 1;
+  std::array<uint64_t, shm::kMaxDevices * shm::kMaxDevices + 1> part_first{};  // slice; and the end
   uint64_t slices = 0;
   double scale = 1.0;
+  bool nontemporal = false;  // results go around the caches
   const ReduceKernel* kernel = nullptr;
   std::array<const std::byte*, shm::kMaxDevices> send{};
   std::array<std::byte*, shm::kMaxDevices> recv{};
+  std::array<const shm::VectorArgs*, shm::kMaxDevices> vectors{};  // private copies, or null
   double* block_sums = nullptr;  // one a block of kBlockElements, or null
+  uint32_t ring_owners = 1;      // threads that share a ring's devices
 
   // Written by the engine threads. next: claims a slice; done: release after its stores; flags: bit
   // 0 an input is not finite, bit 1 a result is not finite; users: helper threads that may still
@@ -46,16 +50,17 @@ struct Active {
   [[nodiscard]] bool finished() const noexcept {
     return done.load(std::memory_order_acquire) == slices;  // pairs with run_slices' release
   }
-  [[nodiscard]] uint64_t part_of(uint64_t slice) const noexcept { return slice / part_slices; }
-  /// First element of the slice, counted within its part.
-  [[nodiscard]] uint64_t slice_begin(uint64_t slice) const noexcept {
-    return slice % part_slices * slice_elements;
-  }
-  [[nodiscard]] uint64_t slice_count(uint64_t slice) const noexcept {
-    const uint64_t begin = slice_begin(slice);
-    return begin + slice_elements < count ? slice_elements : count - begin;
-  }
+  [[nodiscard]] uint64_t part_count(uint32_t part) const noexcept;
+  /// Divides all parts into slices; everything above is filled. Sets part_first and slices.
+  void cut() noexcept;
 };
+
+/// A slice: which part, and which elements of it.
+struct Slice {
+  uint32_t part;
+  uint64_t begin, count;
+};
+[[nodiscard]] Slice slice_at(const Active& active, uint64_t slice) noexcept;
 
 /// `direct`: claims one slice and executes it in one pass over all ranks. False when none is left.
 /// Thread: any number at once. Cost: 2NS bytes of memory traffic for an all-reduce, S read and

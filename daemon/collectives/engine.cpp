@@ -58,6 +58,7 @@ struct Engine::Impl {
   void execute(Command& command);
   bool serve(EngineRun& run, uint64_t now);
   void abort(EngineRun& run, const RunFailure& failure);
+  void warn(EngineRun& run, std::string text);
   bool remove_quiet_runs();
   void sleep();
   [[nodiscard]] bool work_waits() const;
@@ -99,7 +100,7 @@ void Engine::Impl::execute(Command& command) {
     RunMemory& memory = runs.back()->memory();
     memory.board()->members.state.store(static_cast<uint32_t>(shm::RunState::kRunning),
                                         std::memory_order_release);
-    ring_board(memory);
+    ring_board(memory, memory.all_ranks());
     return;
   }
   EngineRun* run = find(command.run);
@@ -107,6 +108,11 @@ void Engine::Impl::execute(Command& command) {
   if (command.kind == Command::Kind::kAbort) abort(*run, command.failure);
   if (command.kind == Command::Kind::kLeft) run->member_left(command.rank);
   if (command.kind == Command::Kind::kRemove) run->removing = true;
+}
+
+void Engine::Impl::warn(EngineRun& run, std::string text) {
+  emit({EngineEvent::Kind::kWarning, run.memory().id,
+        Error{Code::kDeadlineExceeded, std::move(text), Exit::kOk}, -1, 0});
 }
 
 bool Engine::Impl::run_commands() {
@@ -122,14 +128,16 @@ bool Engine::Impl::run_commands() {
 
 bool Engine::Impl::serve(EngineRun& run, uint64_t now) {
   RunFailure failure;
+  std::string warning;
   if (!run.aborted()) {
-    if (!run.take_submissions(now, failure) || run.overdue(now, failure)) {
+    if (!run.take_submissions(now, failure) || run.judge(now, failure, warning)) {
       abort(run, failure);
       return true;
     }
+    if (!warning.empty()) warn(run, std::move(warning));
   }
   bool moved = false;
-  while (run.start_ready()) moved = true;  // inline ones complete here, the first large one stays
+  while (run.start_ready()) moved = true;  // small ones complete here, large ones go to the pool
   moved |= run.advance();
   return moved;
 }
@@ -163,16 +171,14 @@ void Engine::Impl::sleep() {
   // Order of the protocol: flags up, words read, inputs checked again, sleep (see Parker and
   // Submitter::submit).
   const uint32_t ticket = parker.prepare();
-  // Runs whose ranks partly left keep their pages beside those of the next run on the same devices.
   std::array<shm::FutexWaiter, 128> waiters;
   size_t n = 0;
   waiters[n++] = {&parker.word(), ticket};
   for (auto& run : runs) {
     run->set_asleep(1);
-    for (uint32_t r = 0; r < run->memory().world && n < waiters.size() && !run->aborted(); ++r) {
-      const auto& word = run->memory().ranks[r].submit_page()->doorbell.value;
-      waiters[n++] = {&word, word.load(std::memory_order_seq_cst)};
-    }
+    if (n == waiters.size() || run->aborted()) continue;  // beyond: found by the next wait slice
+    const auto& word = run->memory().hints()->doorbell.value;
+    waiters[n++] = {&word, word.load(std::memory_order_seq_cst)};
   }
   if (!work_waits()) {
     const nanoseconds limit =

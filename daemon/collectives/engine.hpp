@@ -18,10 +18,10 @@ struct EngineOptions {
 
 /// What the engine tells the control server.
 struct EngineEvent {
-  enum class Kind : uint8_t { kAborted, kRemoved };
+  enum class Kind : uint8_t { kAborted, kRemoved, kWarning };
   Kind kind = Kind::kAborted;
   uint64_t run = 0;
-  Error error;  // kAborted: what every member was told
+  Error error;  // kAborted: what every member was told; kWarning: what waits for whom
   int32_t culprit = -1;
   int64_t pid = 0;
 };

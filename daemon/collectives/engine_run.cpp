@@ -1,28 +1,30 @@
 #include "daemon/collectives/engine_run.hpp"
 
 #include <algorithm>
-#include <bit>
 
+#include "daemon/collectives/describe.hpp"
+#include "daemon/collectives/prepare.hpp"
+#include "daemon/collectives/split.hpp"
 #include "shm/base/clock.hpp"
 
 namespace npu::daemon {
 namespace {
 
 using shm::Op;
-using shm::Submission;
 
 /// Below this total the coordinator alone is faster than waking a helper (a wake costs some 5 us).
 constexpr uint64_t kShareBytes = 512 * 1024;
 /// Entries taken from one rank in one round, so that no rank can keep the coordinator busy.
 constexpr int kTakePerRound = 32;
 
-uint32_t mask_of(uint32_t world) noexcept { return (1u << world) - 1; }
+Op op_of(const Pending& p) noexcept { return static_cast<Op>(p.s.op); }
 
-uint64_t parts_of(Op op, uint32_t ranks) noexcept {
-  if (op == Op::kAllToAll) return uint64_t{ranks} * ranks;
-  const bool per_rank =
-      op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter || op == Op::kGather;
-  return per_rank ? ranks : 1;
+bool is_inline(const Pending& p) noexcept { return (p.s.flags & shm::kFlagInline) != 0; }
+
+uint64_t blocks_of(const RunMemory& memory) noexcept {
+  uint64_t arena = 0;
+  for (uint32_t r = 0; r < memory.world; ++r) arena = std::max(arena, memory.ranks[r].arena.size());
+  return arena / kBlockElements + 1;  // one-byte elements are the densest
 }
 
 }  // namespace
@@ -32,39 +34,78 @@ EngineRun::EngineRun(std::shared_ptr<RunMemory> memory,
     : memory_(std::move(memory)),
       helpers_(helpers),
       coordinator_(coordinator),
-      matcher_(memory_->world),
-      ring_(memory_->world) {
-  uint64_t arena = 0;
+      queues_(memory_->world),
+      groups_(memory_->world, blocks_of(*memory_)) {
   for (uint32_t r = 0; r < memory_->world; ++r) {
-    RankMemory& rank = memory_->ranks[r];
-    readers_[r] = shm::SubmissionReader(rank.submit_page());
-    writers_[r] = shm::CompletionWriter(rank.status_page());
-    limits_[r] = {.generation = memory_->generation,
-                  .arena_bytes = rank.arena.size(),
-                  .world = memory_->world,
-                  .rank = r};
-    arena = std::max(arena, rank.arena.size());
+    readers_[r] = shm::SubmissionReader(memory_->ranks[r].submit_page());
+    writers_[r] = shm::CompletionWriter(memory_->ranks[r].status_page());
   }
-  block_count_ = arena / kBlockElements + 1;  // one-byte elements are the densest
-  block_sums_ = std::make_unique<double[]>(block_count_);
-  ring_owners_ = std::min<uint32_t>(memory_->world, 1 + static_cast<uint32_t>(helpers_.size()));
 }
 
 bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
+  now_ = now;
   for (uint32_t r = 0; r < memory_->world; ++r) {
-    Submission submission;
-    for (int i = 0; i < kTakePerRound && readers_[r].pop(submission); ++i) {
-      const shm::Fault fault = shm::validate(submission, limits_[r]);
-      const bool broken = fault == shm::Fault::kGeneration || fault == shm::Fault::kCommunicator;
-      if (broken || !matcher_.add(r, submission, fault, now)) {
+    for (int i = 0; i < kTakePerRound && readers_[r].ready(); ++i) {
+      Pending* pending = queues_.claim(r, readers_[r].taken());
+      const bool kept =
+          pending != nullptr && readers_[r].pop(pending->s, pending->vectors);
+      if (!kept) {
         failure = {Code::kInvalidArgument, static_cast<int32_t>(r),
-                   fmt::format("rank {} (pid {}) broke the submission protocol ({})", r,
-                               memory_->ranks[r].pid, broken ? fault_name(fault) : "sequence"),
+                   fmt::format("rank {} (pid {}) broke the submission protocol (entry reused)", r,
+                               memory_->ranks[r].pid),
                    false};
         return false;
       }
+      if (!accept(*pending, now, failure)) return false;
+      dirty_ = true;
     }
   }
+  return true;
+}
+
+bool EngineRun::accept(Pending& pending, uint64_t now, RunFailure& failure) noexcept {
+  const uint32_t r = pending.rank;
+  pending.arrived_ns = now;
+  const auto broke = [&](std::string_view what) {
+    failure = {Code::kInvalidArgument, static_cast<int32_t>(r),
+               fmt::format("rank {} (pid {}) broke the submission protocol ({})", r,
+                           memory_->ranks[r].pid, what),
+               false};
+    return false;
+  };
+  if (pending.s.generation != memory_->generation) return broke("generation");
+  Group* group = groups_.find(pending.s.communicator);
+  const int member = group == nullptr ? -1 : group->member_of(r);
+  pending.fault = shm::Fault::kNone;
+  if (member >= 0) {
+    pending.fault = shm::validate(pending.s, pending.vectors,
+                                  {.generation = memory_->generation,
+                                   .arena_bytes = memory_->ranks[r].arena.size(),
+                                   .size = group->size,
+                                   .rank = static_cast<uint32_t>(member)});
+  }
+  if (pending.s.stream >= shm::kMaxStreams) pending.s.stream = 0;
+  queues_.add(pending);
+  if (member < 0) {
+    refuse_alone(pending, Code::kNotFound,
+                 fmt::format("rank {} is not a member of communicator {}: it was destroyed, or "
+                             "split gave it to others",
+                             r, pending.s.communicator));
+    return true;
+  }
+  if (shm::op_is_pairwise(op_of(pending))) return accept_pairwise(*group, pending);
+  return group->matcher.add(static_cast<uint32_t>(member), pending, now) != nullptr ||
+         broke("sequence");
+}
+
+bool EngineRun::accept_pairwise(Group& group, Pending& pending) noexcept {
+  if (pending.s.root >= group.size) {
+    refuse_alone(pending, Code::kInvalidArgument,
+                 fmt::format("{} names rank {} of a communicator of {}", describe(pending),
+                             pending.s.root, group.size));
+    return true;
+  }
+  pairs_.add(pending, group.members[pending.s.root]);
   return true;
 }
 
@@ -75,152 +116,243 @@ bool EngineRun::has_submissions() const noexcept {
   return false;
 }
 
-Active* EngineRun::free_active() noexcept {
-  for (Active& a : pool_) {
+EngineRun::Running* EngineRun::free_running() noexcept {
+  for (Running& running : pool_) {
     // Pairs with the helpers' release when they leave.
-    if (a.users.load(std::memory_order_acquire) == 0) return &a;
+    if (!running.busy && running.active.users.load(std::memory_order_acquire) == 0) return &running;
   }
   return nullptr;
 }
 
-void EngineRun::prepare(Active& a, const Gathering& g) noexcept {
-  const Submission& s = g.by_rank[0];
-  a.op = static_cast<Op>(s.op);
-  a.dtype = static_cast<DType>(s.dtype);
-  a.ranks = memory_->world;
-  a.root = s.root;
-  a.count = s.count;
-  a.element_bytes = dtype_size(a.dtype);
-  a.scale = s.scale;
-  a.slice_elements = kSliceBytes / a.element_bytes;
-  a.parts = parts_of(a.op, a.ranks);
-  a.part_slices = (a.count + a.slice_elements - 1) / a.slice_elements;
-  a.slices = a.parts * a.part_slices;
-  a.kernel =
-      shm::op_reduces(a.op) ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op)) : nullptr;
-  const bool ring = static_cast<shm::Algorithm>(s.algorithm) == shm::Algorithm::kRing;
-  a.algorithm = ring && a.op == Op::kAllReduce ? shm::Algorithm::kRing : shm::Algorithm::kDirect;
-  for (uint32_t r = 0; r < memory_->world; ++r) {
-    const Submission& of_rank = g.by_rank[r];
-    std::byte* arena = memory_->ranks[r].arena.data();
-    a.send[r] = arena + of_rank.send_offset;
-    a.recv[r] = arena + of_rank.recv_offset;
-  }
-  a.block_sums =
-      (s.flags & shm::kFlagSumSquares) != 0 && a.parts == 1 ? block_sums_.get() : nullptr;
-  a.next.store(0, std::memory_order_relaxed);
-  a.done.store(0, std::memory_order_relaxed);
-  a.flags.store(0, std::memory_order_relaxed);
-}
-
-void EngineRun::share(Active& a) noexcept {
-  if (a.count * a.element_bytes * a.ranks * a.parts < kShareBytes &&
-      a.algorithm != shm::Algorithm::kRing)
-    return;
-  for (uint32_t t = 1; t <= helpers_.size(); ++t) {
-    HelperTask task{.active = &a};
-    if (a.algorithm == shm::Algorithm::kRing) {
-      if (t >= ring_owners_) break;
-      task.ring = &ring_;
-      task.first_device = t * a.ranks / ring_owners_;
-      task.end_device = (t + 1) * a.ranks / ring_owners_;
-      task.next = t + 1 < ring_owners_ ? &helpers_[t]->parker() : &coordinator_;
-    }
-    a.users.fetch_add(1,
-                      std::memory_order_relaxed);  // the queue's release publishes it with the task
-    if (!helpers_[t - 1]->give(task)) {
-      a.users.fetch_sub(1, std::memory_order_relaxed);
-      NPU_CHECK(task.ring == nullptr);  // a ring has few tasks in flight; its queue cannot be full
-    }
-  }
-}
-
 bool EngineRun::start_ready() noexcept {
-  if (aborted_ || current_ != nullptr || !matcher_.head_complete()) return false;
-  const Gathering& g = matcher_.head();
-  if (const auto rank = matcher_.faulty_rank()) {
-    refuse_all(Code::kInvalidArgument, static_cast<int32_t>(*rank),
-               fmt::format("{}: rank {} passed a bad {}", describe(g.by_rank[*rank]), *rank,
-                           fault_name(g.faults[*rank])));
+  if (aborted_) return false;
+  if (starved_ && free_running() != nullptr) dirty_ = true;
+  if (!dirty_) return false;
+  dirty_ = starved_ = blocked_ = false;
+  bool any = false;
+  for (const auto& group : groups_.slots()) {
+    while (group != nullptr && group->current == nullptr && group->matcher.head_complete()) {
+      if (!start_group(*group)) break;
+      any = true;
+    }
+  }
+  auto& matched = pairs_.matched();
+  for (size_t i = 0; i < matched.size();) {
+    const Pair pair = matched[i];
+    if (!start_pair(pair)) {
+      ++i;
+      continue;
+    }
+    matched.erase(matched.begin() + static_cast<ptrdiff_t>(i));
+    any = true;
+  }
+  // What was answered at once may have been what others waited for.
+  dirty_ = dirty_ || any;
+  return any;
+}
+
+bool EngineRun::start_group(Group& group) noexcept {
+  if (refuse_if_wrong(group)) return true;
+  if (!all_first(group.matcher.head())) {
+    blocked_ = true;
+    return false;
+  }
+  return start_agreed(group);
+}
+
+bool EngineRun::start_agreed(Group& group) noexcept {
+  const Pending& first = *group.matcher.head().by_member[0];
+  if (op_of(first) == Op::kSplit) {
+    run_split(group);
     return true;
   }
-  if (const auto m = matcher_.mismatch()) {
-    refuse_all(
-        Code::kFailedPrecondition, static_cast<int32_t>(m->rank_b),
-        fmt::format("ranks {} and {} differ in {}: {} against {}", m->rank_a, m->rank_b, m->field,
-                    describe(g.by_rank[m->rank_a]), describe(g.by_rank[m->rank_b])));
+  if (op_of(first) == Op::kDestroy) {
+    const uint32_t id = group.id;
+    complete_group(group, {.algorithm = shm::Algorithm::kDirect});
+    groups_.destroy(id);
     return true;
   }
-  Active* a = free_active();
-  if (a == nullptr) return false;
-  prepare(*a, g);
-  if (a->op == Op::kBarrier || a->count == 0) {
-    complete_all({.algorithm = a->algorithm, .sequence = matcher_.head_sequence()});
+  if (is_inline(first)) {
+    run_inline(group);
     return true;
   }
-  if ((g.by_rank[0].flags & shm::kFlagInline) != 0) {
-    run_inline(*a);
+  Running* running = free_running();
+  if (running == nullptr) {
+    starved_ = true;
+    return false;
+  }
+  prepare_collective(running->active, group, *memory_);
+  if (op_of(first) == Op::kBarrier || running->active.slices == 0) {
+    complete_group(group, {.algorithm = running->active.algorithm});
     return true;
   }
-  current_ = a;
-  share(*a);
+  running->group = &group;
+  group.current = &running->active;
+  launch(*running);
   return true;
 }
 
-void EngineRun::run_inline(Active& a) noexcept {
-  const Gathering& g = matcher_.head();
-  for (uint32_t r = 0; r < a.ranks; ++r) a.send[r] = g.by_rank[r].inline_payload.data();
+bool EngineRun::start_pair(const Pair& pair) noexcept {
+  if (refuse_if_wrong(pair)) return true;
+  if (!queues_.first(*pair.send) || !queues_.first(*pair.recv)) {
+    blocked_ = true;
+    return false;
+  }
+  if (pair.send->s.count == 0 || is_inline(*pair.send)) {
+    complete_pair(pair, {.algorithm = shm::Algorithm::kDirect,
+                         .inline_payload = pair.send->s.inline_payload.data()});
+    return true;
+  }
+  Running* running = free_running();
+  if (running == nullptr) {
+    starved_ = true;
+    return false;
+  }
+  prepare_pair(running->active, pair, *memory_);
+  running->group = nullptr;
+  running->pair = pair;
+  launch(*running);
+  return true;
+}
+
+bool EngineRun::helpers_have_room() const noexcept {
+  return std::all_of(helpers_.begin(), helpers_.end(),
+                     [](const auto& helper) { return helper->has_room(); });
+}
+
+void EngineRun::launch(Running& running) noexcept {
+  Active& a = running.active;
+  running.busy = true;
+  const bool ring = a.algorithm == shm::Algorithm::kRing;
+  if (!ring && a.slices * kSliceBytes * a.ranks < kShareBytes) return;
+  // A ring's devices are divided among the threads once and for all, so all must take part.
+  if (ring && helpers_have_room()) {
+    a.ring_owners = std::min<uint32_t>(a.ranks, 1 + static_cast<uint32_t>(helpers_.size()));
+  }
+  for (uint32_t t = 1; t <= helpers_.size(); ++t) {
+    HelperTask task{.active = &a};
+    if (ring) {
+      if (t >= a.ring_owners) break;
+      task.ring = &running.group->ring;
+      task.first_device = t * a.ranks / a.ring_owners;
+      task.end_device = (t + 1) * a.ranks / a.ring_owners;
+      task.next = t + 1 < a.ring_owners ? &helpers_[t]->parker() : &coordinator_;
+    }
+    // relaxed: the queue's release publishes it with the task.
+    a.users.fetch_add(1, std::memory_order_relaxed);
+    if (!helpers_[t - 1]->give(task)) {
+      a.users.fetch_sub(1, std::memory_order_relaxed);
+      NPU_CHECK(!ring);
+    }
+  }
+}
+
+void EngineRun::run_inline(Group& group) noexcept {
+  Active& a = small_;
+  prepare_collective(a, group, *memory_);
+  const Gathering& g = group.matcher.head();
+  for (uint32_t m = 0; m < a.ranks; ++m) a.send[m] = g.by_member[m]->s.inline_payload.data();
   alignas(64) std::array<std::byte, shm::kInlineBytes> result{};
   double sum_squares = 0;
   ByProducts products;
   if (a.block_sums != nullptr) products.block_sum_squares = &sum_squares;
   fold_inline(a, result.data(), products);
-  complete_all({.found_inf = products.input_nonfinite,
-                .result_inf = products.result_nonfinite,
-                .algorithm = a.algorithm,
-                .sequence = matcher_.head_sequence(),
-                .sum_squares = sum_squares,
-                .inline_payload = result.data()});
+  complete_group(group, {.found_inf = products.input_nonfinite,
+                         .result_inf = products.result_nonfinite,
+                         .algorithm = a.algorithm,
+                         .sum_squares = sum_squares,
+                         .inline_payload = result.data()});
 }
 
-bool EngineRun::advance() noexcept {
-  if (current_ == nullptr) return false;
-  Active& a = *current_;
+void EngineRun::run_split(Group& group) noexcept {
+  SplitResult result;
+  if (!split_group(group, groups_, result)) {
+    refuse_group(group, Code::kResourceExhausted, -1,
+                 fmt::format("{}: no room for {} more communicators, {} of {} are in use; destroy "
+                             "some first",
+                             describe(*group.matcher.head().by_member[0]), result.wanted,
+                             shm::kMaxCommunicators - groups_.free_slots(),
+                             shm::kMaxCommunicators));
+    return;
+  }
+  const Gathering& g = group.matcher.head();
+  const uint64_t sequence = group.matcher.head_sequence();
+  for (uint32_t m = 0; m < group.size; ++m) {
+    std::array<std::byte, shm::kInlineBytes> payload{};
+    std::copy_n(reinterpret_cast<const std::byte*>(&result.replies[m]), sizeof(shm::SplitReply),
+                payload.begin());
+    answer(*g.by_member[m], {.sequence = sequence, .inline_payload = payload.data()});
+  }
+  group.matcher.pop(now_);
+  ring_board(*memory_, group.rank_mask);
+}
+
+bool EngineRun::step(Running& running) noexcept {
+  Active& a = running.active;
   bool moved = false;
   if (a.algorithm == shm::Algorithm::kRing) {
-    while (!aborted_ && ring_.inject(a)) moved = true;
-    Parker* next = ring_owners_ > 1 ? &helpers_[0]->parker() : nullptr;
-    moved |= serve_ring(ring_, a.ranks, 0, a.ranks / ring_owners_, next, nullptr);
-    moved |= ring_.reap();
+    Ring& ring = running.group->ring;
+    while (!aborted_ && ring.inject(a)) moved = true;
+    Parker* next = a.ring_owners > 1 ? &helpers_[0]->parker() : nullptr;
+    moved |= serve_ring(ring, a.ranks, 0, a.ranks / a.ring_owners, next, nullptr);
+    moved |= ring.reap();
   } else if (!aborted_) {
     moved = run_one_slice(a);
   }
-  if (a.finished()) {
-    finish(a);
-    moved = true;
-  }
-  return moved;
+  if (!a.finished()) return moved;
+  finish(running);
+  return true;
 }
 
-bool EngineRun::can_advance() const noexcept {
-  if (current_ == nullptr) return !aborted_ && matcher_.head_complete();
-  if (current_->finished()) return true;
-  if (current_->algorithm != shm::Algorithm::kRing) {
-    return !aborted_ && current_->next.load(std::memory_order_relaxed) < current_->slices;
-  }
-  if (ring_.has_finished()) return true;
-  for (uint32_t d = 0; d < current_->ranks / ring_owners_; ++d) {
-    if (ring_.has_work(d)) return true;
+bool EngineRun::advance() noexcept {
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    Running& running = pool_[(turn_ + i) % pool_.size()];
+    if (!running.busy || !step(running)) continue;
+    turn_ = (turn_ + i + 1) % pool_.size();
+    return true;
   }
   return false;
 }
 
-void EngineRun::finish(Active& a) noexcept {
-  current_ = nullptr;
+bool EngineRun::can_step(const Running& running) const noexcept {
+  const Active& a = running.active;
+  if (a.finished()) return true;
+  if (a.algorithm != shm::Algorithm::kRing) {
+    return !aborted_ && a.next.load(std::memory_order_relaxed) < a.slices;
+  }
+  const Ring& ring = running.group->ring;
+  if (ring.has_finished()) return true;
+  for (uint32_t d = 0; d < a.ranks / a.ring_owners; ++d) {
+    if (ring.has_work(d)) return true;
+  }
+  return false;
+}
+
+bool EngineRun::can_advance() const noexcept {
+  if (dirty_ && !aborted_) return true;
+  for (const Running& running : pool_) {
+    if (running.busy && can_step(running)) return true;
+    const bool is_free =
+        !running.busy && running.active.users.load(std::memory_order_acquire) == 0;
+    if (starved_ && is_free && !aborted_) return true;
+  }
+  return false;
+}
+
+void EngineRun::finish(Running& running) noexcept {
+  Active& a = running.active;
+  running.busy = false;
+  dirty_ = true;
   if (a.algorithm == shm::Algorithm::kRing) {
     for (const auto& helper : helpers_) helper->parker().notify();  // they leave the ring
   }
+  Group* group = running.group;
+  if (group != nullptr) group->current = nullptr;
   if (aborted_) return;
+  if (group == nullptr) {
+    complete_pair(running.pair, {.algorithm = a.algorithm});
+    return;
+  }
   double sum_squares = 0;
   if (a.block_sums != nullptr) {
     // Ascending blocks: the sum does not depend on slices or threads.
@@ -228,78 +360,67 @@ void EngineRun::finish(Active& a) noexcept {
     for (uint64_t b = 0; b < blocks; ++b) sum_squares += a.block_sums[b];
   }
   const uint32_t flags = a.flags.load(std::memory_order_relaxed);  // ordered by finished()
-  complete_all({.found_inf = (flags & 1) != 0,
-                .result_inf = (flags & 2) != 0,
-                .algorithm = a.algorithm,
-                .sequence = matcher_.head_sequence(),
-                .sum_squares = sum_squares});
+  complete_group(*group, {.found_inf = (flags & 1) != 0,
+                          .result_inf = (flags & 2) != 0,
+                          .algorithm = a.algorithm,
+                          .sum_squares = sum_squares});
 }
 
-void EngineRun::complete_all(const shm::CompletionFields& fields) noexcept {
-  const Gathering& g = matcher_.head();
-  for (uint32_t r = 0; r < memory_->world; ++r) writers_[r].publish(g.by_rank[r].ticket, fields);
-  matcher_.pop();
+void EngineRun::answer(Pending& pending, const shm::CompletionFields& fields) noexcept {
+  queues_.remove(pending, now_);
+  writers_[pending.rank].publish(pending.s.ticket, fields);
+}
+
+void EngineRun::complete_group(Group& group, shm::CompletionFields fields) noexcept {
+  const Gathering& g = group.matcher.head();
+  fields.sequence = group.matcher.head_sequence();
+  for (uint32_t m = 0; m < group.size; ++m) answer(*g.by_member[m], fields);
+  group.matcher.pop(now_);
   memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
-  ring_board(*memory_);
+  ring_board(*memory_, group.rank_mask);
 }
 
-void EngineRun::refuse_all(Code code, int32_t culprit, const std::string& text) noexcept {
-  complete_all({.code = static_cast<uint8_t>(code),
-                .culprit = culprit,
-                .sequence = matcher_.head_sequence(),
-                .error_text = text});
+void EngineRun::complete_pair(const Pair& pair, shm::CompletionFields fields) noexcept {
+  fields.sequence = pair.send->sequence;
+  const uint32_t mask = (1u << pair.send->rank) | (1u << pair.recv->rank);
+  // The sender first: its entry holds an inline payload that `fields` may point to, and an entry
+  // keeps its bytes until the coordinator takes another one.
+  answer(*pair.send, fields);
+  answer(*pair.recv, fields);
+  memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
+  ring_board(*memory_, mask);
 }
 
-bool EngineRun::overdue(uint64_t now, RunFailure& failure) const {
-  if (aborted_ || current_ != nullptr) return false;
-  const Gathering& g = matcher_.head();
-  if (g.arrived_mask == 0) return false;
-  const uint32_t missing = mask_of(memory_->world) & ~g.arrived_mask;
-  if (missing == 0) return false;
-  const Submission& first = g.of_first();
-  if (const uint32_t left = missing & left_mask_; left != 0) {
-    const auto rank = static_cast<uint32_t>(__builtin_ctz(left));
-    failure = {Code::kAborted, static_cast<int32_t>(rank),
-               fmt::format("{}: rank {} has left the run", describe(first), rank), true};
-    return true;
-  }
-  if (first.timeout_ms == 0 || now < g.first_ns) return false;
-  if (now - g.first_ns < uint64_t{first.timeout_ms} * 1'000'000) return false;
-  const auto rank = static_cast<uint32_t>(__builtin_ctz(missing));
-  const auto last = matcher_.last_of(rank);
-  failure = {
-      Code::kDeadlineExceeded, static_cast<int32_t>(rank),
-      fmt::format("{}: rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted "
-                  "{}); rank{} {} waited",
-                  describe(first), std::popcount(missing) > 1 ? "s" : "", rank_list(missing),
-                  first.timeout_ms / 1000.0, rank, memory_->ranks[rank].pid,
-                  last ? fmt::format("seq {}", *last) : "nothing",
-                  std::popcount(g.arrived_mask) > 1 ? "s" : "", rank_list(g.arrived_mask)),
-      true};
-  return true;
+void EngineRun::refuse_group(Group& group, Code code, int32_t culprit,
+                             const std::string& text) noexcept {
+  complete_group(group,
+                 {.code = static_cast<uint8_t>(code), .culprit = culprit, .error_text = text});
 }
 
-std::string EngineRun::situation() const {
-  const Gathering& g = matcher_.head();
-  if (g.arrived_mask == 0) {
-    return fmt::format("before collective seq {}", matcher_.head_sequence());
-  }
-  return fmt::format("during {} ({})", describe(g.of_first()),
-                     current_ != nullptr
-                         ? std::string("running")
-                         : fmt::format("arrived: ranks {}", rank_list(g.arrived_mask)));
+void EngineRun::refuse_pair(const Pair& pair, Code code, int32_t culprit,
+                            const std::string& text) noexcept {
+  complete_pair(pair,
+                {.code = static_cast<uint8_t>(code), .culprit = culprit, .error_text = text});
+}
+
+void EngineRun::refuse_alone(Pending& pending, Code code, const std::string& text) noexcept {
+  answer(pending, {.code = static_cast<uint8_t>(code),
+                   .culprit = static_cast<int32_t>(pending.rank),
+                   .error_text = text});
+  ring_board(*memory_, 1u << pending.rank);
 }
 
 Error EngineRun::abort(const RunFailure& failure) {
   aborted_ = true;
   Error error{failure.code, failure.complete ? failure.what : failure.what + " " + situation(),
               default_exit(failure.code)};
-  if (current_ != nullptr) {
+  for (Running& running : pool_) {
+    if (!running.busy) continue;
     // Unclaimed slices are taken out of reach and counted as done; those in progress end by
     // themselves.
-    const uint64_t left = current_->next.exchange(current_->slices, std::memory_order_acq_rel);
-    if (left < current_->slices)
-      current_->done.fetch_add(current_->slices - left, std::memory_order_acq_rel);
+    Active& a = running.active;
+    const uint64_t left = a.next.exchange(a.slices, std::memory_order_acq_rel);
+    if (left < a.slices) a.done.fetch_add(a.slices - left, std::memory_order_acq_rel);
   }
   const int64_t pid =
       failure.culprit >= 0 ? memory_->ranks[static_cast<size_t>(failure.culprit)].pid : 0;
@@ -308,9 +429,9 @@ Error EngineRun::abort(const RunFailure& failure) {
 }
 
 bool EngineRun::quiet() const noexcept {
-  if (current_ != nullptr) return false;
-  return std::all_of(pool_.begin(), pool_.end(),
-                     [](const Active& a) { return a.users.load(std::memory_order_acquire) == 0; });
+  return std::all_of(pool_.begin(), pool_.end(), [](const Running& running) {
+    return !running.busy && running.active.users.load(std::memory_order_acquire) == 0;
+  });
 }
 
 }  // namespace npu::daemon

@@ -1,18 +1,19 @@
-// A run as the coordinator sees it: readers, writers, matcher, and the collective in progress.
-// Private to the engine.
+// A run as the coordinator sees it: readers, writers, communicators, and the operations in progress.
+// Private to the engine. engine_run.cpp takes, starts, executes and answers; engine_run_judge.cpp
+// says why a run or an operation fails.
 #pragma once
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "daemon/collectives/active.hpp"
+#include "daemon/collectives/group.hpp"
 #include "daemon/collectives/helper.hpp"
-#include "daemon/collectives/matcher.hpp"
-#include "daemon/collectives/ring.hpp"
+#include "daemon/collectives/pair_matcher.hpp"
 #include "daemon/collectives/run_memory.hpp"
+#include "daemon/collectives/stream_queues.hpp"
 #include "shm/base/error.hpp"
 #include "shm/submit_daemon.hpp"
 
@@ -35,16 +36,16 @@ class EngineRun {
   /// Takes what ranks submitted. A failure is a broken protocol.
   [[nodiscard]] bool take_submissions(uint64_t now, RunFailure& failure) noexcept;
   [[nodiscard]] bool has_submissions() const noexcept;
-  /// Starts the head if every rank is there; runs it at once if it is small. True if anything
-  /// happened.
+  /// Starts what every member asks for; runs it at once if it is small. True if anything happened.
   bool start_ready() noexcept;
-  /// One slice of the collective in progress (or one round of its ring). True if anything moved.
+  /// One slice of an operation in progress (or one round of its ring); they take turns. True if
+  /// anything moved.
   bool advance() noexcept;
   [[nodiscard]] bool can_advance() const noexcept;
-  /// Deadline of the head, or a rank that left: true with the failure filled.
-  [[nodiscard]] bool overdue(uint64_t now, RunFailure& failure) const;
-  /// Publishes the abort. The collective in progress, if any, is abandoned at the next slice
-  /// border.
+  /// Deadlines, ranks that left, cyclic waits; cheap, a few times a wait slice. True with the
+  /// failure filled if the run must end. `warning` is filled when an operation waits unusually long.
+  [[nodiscard]] bool judge(uint64_t now, RunFailure& failure, std::string& warning);
+  /// Publishes the abort. Operations in progress are abandoned at the next slice border.
   Error abort(const RunFailure& failure);
 
   [[nodiscard]] RunMemory& memory() noexcept { return *memory_; }
@@ -53,7 +54,7 @@ class EngineRun {
   /// True when no helper can touch the run's memory.
   [[nodiscard]] bool quiet() const noexcept;
   void member_left(uint32_t rank) noexcept { left_mask_ |= 1u << rank; }
-  void forgive(uint64_t pause_ns) noexcept { matcher_.forgive(pause_ns); }
+  void forgive(uint64_t pause_ns) noexcept;
   void set_asleep(uint32_t value) noexcept {
     memory_->board()->engine.asleep.store(value, std::memory_order_seq_cst);
   }
@@ -61,28 +62,63 @@ class EngineRun {
   bool removing = false;
 
  private:
-  [[nodiscard]] Active* free_active() noexcept;
-  void prepare(Active& active, const Gathering& gathering) noexcept;
-  void share(Active& active) noexcept;
-  void finish(Active& active) noexcept;
-  void run_inline(Active& active) noexcept;
-  void complete_all(const shm::CompletionFields& fields) noexcept;
-  void refuse_all(Code code, int32_t culprit, const std::string& text) noexcept;
+  /// An operation in progress: a communicator's head, or a pair.
+  struct Running {
+    Active active;
+    Group* group = nullptr;  // null: a pair
+    Pair pair;
+    bool busy = false;
+  };
+
+  [[nodiscard]] bool accept(Pending& pending, uint64_t now, RunFailure& failure) noexcept;
+  [[nodiscard]] bool accept_pairwise(Group& group, Pending& pending) noexcept;
+  [[nodiscard]] Running* free_running() noexcept;
+  bool start_group(Group& group) noexcept;
+  bool start_agreed(Group& group) noexcept;
+  bool start_pair(const Pair& pair) noexcept;
+  void launch(Running& running) noexcept;
+  [[nodiscard]] bool helpers_have_room() const noexcept;
+  bool step(Running& running) noexcept;
+  [[nodiscard]] bool can_step(const Running& running) const noexcept;
+  void finish(Running& running) noexcept;
+  void run_inline(Group& group) noexcept;
+  void run_split(Group& group) noexcept;
+
+  void answer(Pending& pending, const shm::CompletionFields& fields) noexcept;
+  void complete_group(Group& group, shm::CompletionFields fields) noexcept;
+  void complete_pair(const Pair& pair, shm::CompletionFields fields) noexcept;
+  void refuse_group(Group& group, Code code, int32_t culprit, const std::string& text) noexcept;
+  void refuse_pair(const Pair& pair, Code code, int32_t culprit, const std::string& text) noexcept;
+  void refuse_alone(Pending& pending, Code code, const std::string& text) noexcept;
+
+  // engine_run_judge.cpp
+  bool refuse_if_wrong(Group& group) noexcept;
+  bool refuse_if_wrong(const Pair& pair) noexcept;
+  [[nodiscard]] bool judge_group(const Group& group, uint64_t now, RunFailure& failure);
+  [[nodiscard]] bool judge_half(const PairMatcher::Half& half, uint64_t now, RunFailure& failure);
+  void refuse_cycle(uint64_t now);
+  [[nodiscard]] bool all_first(const Gathering& gathering) const noexcept;
+  [[nodiscard]] uint64_t waiting_since(const Group& group) const noexcept;
+  [[nodiscard]] std::string late_text(const Pending& first, uint32_t missing, uint32_t arrived,
+                                      const std::string& last) const;
   [[nodiscard]] std::string situation() const;
 
   std::shared_ptr<RunMemory> memory_;
   std::span<const std::unique_ptr<Helper>> helpers_;
   Parker& coordinator_;
-  Matcher matcher_;
-  Ring ring_;
   std::array<shm::SubmissionReader, shm::kMaxDevices> readers_;
   std::array<shm::CompletionWriter, shm::kMaxDevices> writers_;
-  std::array<shm::SubmissionLimits, shm::kMaxDevices> limits_;
-  std::array<Active, 16> pool_;
-  std::unique_ptr<double[]> block_sums_;
-  uint64_t block_count_ = 0;
-  Active* current_ = nullptr;
-  uint32_t ring_owners_ = 1;
+  StreamQueues queues_;
+  GroupTable groups_;
+  PairMatcher pairs_;
+  std::array<Running, 16> pool_;
+  Active small_;          // of payloads inside the descriptors; never shared
+  size_t turn_ = 0;       // whose slice is next
+  uint64_t now_ = 0;      // of the present round
+  uint64_t judged_ns_ = 0;
+  bool dirty_ = false;    // something arrived or ended: look for what can start
+  bool starved_ = false;  // something could start but for a free place in the pool
+  bool blocked_ = false;  // something waits for an earlier operation of a stream
   uint32_t left_mask_ = 0;
   bool aborted_ = false;
 };

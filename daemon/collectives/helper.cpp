@@ -26,6 +26,8 @@ bool Helper::give(const HelperTask& task) noexcept {
   return true;
 }
 
+bool Helper::has_room() const noexcept { return queue_->tasks.write_available() != 0; }
+
 bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
                 Parker* coordinator) noexcept {
   bool moved = false;
@@ -73,8 +75,9 @@ void Helper::loop() noexcept {
     for (size_t i = 0; i < n;) {
       moved |= advance(tasks[i], coordinator_);
       if (over(tasks[i])) {
-        if (tasks[i].active->finished()) coordinator_.notify();
+        // Told after letting go: the coordinator may wait for a free place in its pool.
         tasks[i].active->users.fetch_sub(1, std::memory_order_acq_rel);
+        coordinator_.notify();
         tasks[i] = tasks[--n];
         moved = true;
       } else {

@@ -34,6 +34,8 @@ class Helper {
   /// False if the helper already has its fill; the task then simply has one thread fewer. On
   /// success the caller has counted one user in task.active.
   bool give(const HelperTask& task) noexcept;
+  /// True if the next give() will succeed. Coordinator only.
+  [[nodiscard]] bool has_room() const noexcept;
   [[nodiscard]] Parker& parker() noexcept { return parker_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <boost/lockfree/policies.hpp>
 #include <boost/lockfree/spsc_queue.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -49,6 +50,11 @@ struct Ring::Impl {
   Hop& finished() noexcept { return hops[ranks + 1]; }
 };
 
+uint64_t Ring::slice_elements(uint64_t element_bytes, uint64_t acc_bytes) noexcept {
+  return std::min(kSliceBytes / element_bytes,
+                  kSlotBytes / acc_bytes / kBlockElements * kBlockElements);
+}
+
 Ring::Ring(uint32_t ranks) : impl_(std::make_unique<Impl>()) {
   impl_->ranks = ranks;
   impl_->hops = std::vector<Hop>(ranks + 2);
@@ -91,33 +97,43 @@ bool Ring::has_finished() const noexcept { return impl_->finished().queue.read_a
 
 namespace {
 
-/// Folds the device's slice into the token's partial; the last device rounds into its own buffer.
+/// Which of the slice's inputs is not finite, if the result is not: for sums and products it then
+/// shows in the result, so the inputs are read again only in this rare case.
+bool any_input_nonfinite(const Active& a, uint64_t offset, uint64_t count) noexcept {
+  for (uint32_t r = 0; r + 1 < a.ranks; ++r) {
+    if (a.kernel->scan_nonfinite(a.send[r] + offset, count)) return true;
+  }
+  return false;
+}
+
+/// The last device rounds the partial into its own receive buffer, which may be its input.
+uint32_t finish_hop(Active& a, uint64_t begin, uint64_t count, const std::byte* acc) noexcept {
+  const uint64_t offset = begin * a.element_bytes;
+  const uint32_t last = a.ranks - 1;
+  const bool own_nonfinite = a.kernel->scan_nonfinite(a.send[last] + offset, count);
+  ByProducts products;
+  if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + begin / kBlockElements;
+  a.kernel->finish(a.recv[last] + offset, acc, count, a.ranks, products);
+  if (!products.result_nonfinite) return own_nonfinite ? 1u : 0u;
+  return 2u | (own_nonfinite || any_input_nonfinite(a, offset, count) ? 1u : 0u);
+}
+
+/// Folds the device's slice into the token's partial.
 void fold_hop(Active& a, uint32_t device, const Token& token, std::byte* acc) noexcept {
-  const uint64_t begin = a.slice_begin(token.slice);
-  const uint64_t count = a.slice_count(token.slice);
-  const std::byte* src = a.send[device] + begin * a.element_bytes;
-  if (device == 0) {
-    a.kernel->begin(acc, src, count, a.scale);
-  } else {
-    a.kernel->step(acc, src, count, a.scale);
-  }
-  // An infinite input may leave a finite result (max, min) and cannot be told from an overflow
-  // later.
-  uint32_t bits = a.kernel->scan_nonfinite(src, count) ? 1u : 0u;
-  if (device + 1 == a.ranks) {
-    ByProducts products;
-    if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + begin / kBlockElements;
-    a.kernel->finish(a.recv[device] + begin * a.element_bytes, acc, count, a.ranks, products);
-    bits |= products.result_nonfinite ? 2u : 0u;
-  }
+  const Slice s = slice_at(a, token.slice);
+  const std::byte* src = a.send[device] + s.begin * a.element_bytes;
+  const bool nonfinite = device == 0 ? a.kernel->begin(acc, src, s.count, a.scale)
+                                     : a.kernel->step(acc, src, s.count, a.scale);
+  uint32_t bits = nonfinite ? 1u : 0u;  // max and min: it may not reach the result
+  if (device + 1 == a.ranks) bits |= finish_hop(a, s.begin, s.count, acc);
   if (bits != 0) a.flags.fetch_or(bits, std::memory_order_relaxed);
 }
 
 void gather_hop(const Active& a, uint32_t device, const Token& token) noexcept {
-  const uint64_t offset = a.slice_begin(token.slice) * a.element_bytes;
+  const Slice s = slice_at(a, token.slice);
+  const uint64_t offset = s.begin * a.element_bytes;
   std::byte* dst = a.recv[device] + offset;
-  copy_slice(&dst, 1, a.recv[a.ranks - 1] + offset, a.slice_count(token.slice) * a.element_bytes,
-             false);
+  copy_slice(&dst, 1, a.recv[a.ranks - 1] + offset, s.count * a.element_bytes, false);
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ class Ring {
  public:
   static constexpr uint32_t kSlots = 8;
 
+  /// Elements of a slice: a multiple of a block whose accumulator fits a slot.
+  [[nodiscard]] static uint64_t slice_elements(uint64_t element_bytes, uint64_t acc_bytes) noexcept;
+
   /// Scratch for `ranks` devices; allocates once.
   explicit Ring(uint32_t ranks);
   ~Ring();

@@ -1,7 +1,5 @@
 #include "daemon/collectives/run_memory.hpp"
 
-#include <climits>
-
 #include "shm/futex.hpp"
 
 namespace npu::daemon {
@@ -18,21 +16,21 @@ void publish_abort(RunMemory& run, uint8_t code, int32_t culprit, int64_t pid,
   board.members.state.store(static_cast<uint32_t>(shm::RunState::kAborted),
                             std::memory_order_release);
   board.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
-  shm::futex_wake(board.doorbell.value, INT_MAX);
+  shm::futex_wake_bits(board.doorbell.value, UINT32_MAX);
 }
 
-void ring_board(RunMemory& run) noexcept {
+void ring_board(RunMemory& run, uint32_t rank_mask) noexcept {
   shm::RunBoard& board = *run.board();
   // seq_cst: a member stores its waiting flag, reads the doorbell, re-checks, sleeps; one of us
   // sees the other.
   board.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
+  uint32_t sleepers = 0;
   for (uint32_t r = 0; r < run.world; ++r) {
-    if (run.ranks[r].submit.data() == nullptr) continue;
-    if (run.ranks[r].submit_page()->rank.waiting.load(std::memory_order_seq_cst) != 0) {
-      shm::futex_wake(board.doorbell.value, INT_MAX);
-      return;
-    }
+    if ((rank_mask & (1u << r)) == 0 || run.ranks[r].submit.data() == nullptr) continue;
+    if (run.ranks[r].submit_page()->rank.waiting.load(std::memory_order_seq_cst) != 0)
+      sleepers |= 1u << r;
   }
+  if (sleepers != 0) shm::futex_wake_bits(board.doorbell.value, sleepers);
 }
 
 }  // namespace npu::daemon

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "shm/board_data.hpp"
+#include "shm/hints_data.hpp"
 #include "shm/layout_data.hpp"
 #include "shm/segment.hpp"
 #include "shm/status_data.hpp"
@@ -38,12 +39,17 @@ struct RunMemory {
   int64_t uid = 0;
   std::string name;
   shm::Mapping board_mapping;
+  shm::Mapping hints_mapping;
   std::array<RankMemory, shm::kMaxDevices> ranks;
   std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
 
   [[nodiscard]] shm::RunBoard* board() const noexcept {
     return reinterpret_cast<shm::RunBoard*>(board_mapping.data());
   }
+  [[nodiscard]] shm::RunHints* hints() const noexcept {
+    return reinterpret_cast<shm::RunHints*>(hints_mapping.data());
+  }
+  [[nodiscard]] uint32_t all_ranks() const noexcept { return (1u << world) - 1; }
 };
 
 /// Writes the reason, then the state, then wakes every member. Called once a run, by the one thread
@@ -51,7 +57,7 @@ struct RunMemory {
 void publish_abort(RunMemory& run, uint8_t code, int32_t culprit, int64_t pid,
                    const std::string& text) noexcept;
 
-/// Bumps the board's doorbell and wakes members that sleep on it.
-void ring_board(RunMemory& run) noexcept;
+/// Bumps the board's doorbell and wakes those members of `rank_mask` that sleep on it.
+void ring_board(RunMemory& run, uint32_t rank_mask) noexcept;
 
 }  // namespace npu::daemon

@@ -43,7 +43,7 @@ struct Run {
   std::string last_error;
   std::array<Member, shm::kMaxDevices> members;
   std::shared_ptr<RunMemory> memory;
-  UniqueFd board_fd;  // handed to each member
+  UniqueFd board_fd, hints_fd;  // handed to each member
   CommitGathering commit;
   bool removing = false;
 

@@ -25,7 +25,13 @@ Result<void> create_rank_segments(shm::SegmentSpec spec, uint64_t arena_bytes, s
 }  // namespace
 
 Result<void> Server::Impl::ensure_board(Run& run) {
-  if (run.board_fd.valid()) return {};
+  if (run.board_fd.valid() && run.hints_fd.valid()) return {};
+  NPU_TRY(shm::Segment hints, shm::create_segment({.kind = shm::SegmentKind::kHints,
+                                                   .size_bytes = sizeof(shm::RunHints),
+                                                   .generation = run.memory->generation,
+                                                   .world = run.world}));
+  run.hints_fd = std::move(hints.fd);
+  run.memory->hints_mapping = std::move(hints.mapping);
   NPU_TRY(shm::Segment board, shm::create_segment({.kind = shm::SegmentKind::kBoard,
                                                    .size_bytes = sizeof(shm::RunBoard),
                                                    .generation = run.memory->generation,
@@ -115,8 +121,9 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   memory.pid = session->peer.pid;
   memory.device = run->members[rank].device;
   auto board = duplicate_fd(run->board_fd.get());
-  if (!board) {
-    reply_error(*session, request, board.error());
+  auto hints = duplicate_fd(run->hints_fd.get());
+  if (!board || !hints) {
+    reply_error(*session, request, board ? hints.error() : board.error());
     leave_run(*session, "could not be given a board");
     return;
   }
@@ -128,12 +135,13 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   fds.push_back(std::move(made.submit.fd));
   fds.push_back(std::move(made.status.fd));
   fds.push_back(std::move(*board));
+  fds.push_back(std::move(*hints));
   reply(*session, attached, std::move(fds));
   run->members[rank].ready = true;
   auto& members = run->memory->board()->members;
   members.joined_mask.fetch_or(1u << rank, std::memory_order_release);
   if (!run->all_ready()) {
-    ring_board(*run->memory);
+    ring_board(*run->memory, run->memory->all_ranks());
     return;
   }
   run->state = shm::RunState::kRunning;
@@ -219,6 +227,11 @@ void Server::Impl::on_engine_events() {
       table_.free_devices(*run);
       table_.unname(*run);
       tell_members(*run, event.error, event.culprit, event.pid);
+      continue;
+    }
+    if (event.kind == EngineEvent::Kind::kWarning) {
+      log("live").warn("slow collective run='{}' generation={} what='{}'", run->name, run->id,
+                       printable(event.error.message, shm::kTextBytes));
       continue;
     }
     segments_->post([memory = std::move(run->memory)]() mutable -> Worker::Completion {

@@ -30,6 +30,9 @@ std::shared_ptr<RunMemory> make_run(uint32_t world, uint64_t id) {
   shm::SegmentSpec spec{
       .kind = shm::SegmentKind::kBoard, .size_bytes = sizeof(shm::RunBoard), .generation = id};
   run->board_mapping = std::move(shm::create_segment(spec)->mapping);
+  spec.kind = shm::SegmentKind::kHints;
+  spec.size_bytes = sizeof(shm::RunHints);
+  run->hints_mapping = std::move(shm::create_segment(spec)->mapping);
   for (uint32_t r = 0; r < world; ++r) {
     spec.rank = r;
     spec.kind = shm::SegmentKind::kArena;
@@ -44,6 +47,12 @@ std::shared_ptr<RunMemory> make_run(uint32_t world, uint64_t id) {
     run->ranks[r].pid = 1000 + r;
   }
   return run;
+}
+
+client::Membership everyone(uint32_t rank, uint32_t world) {
+  client::Membership m{0, rank, world, {}};
+  for (uint8_t r = 0; r < world; ++r) m.world_ranks[r] = r;
+  return m;
 }
 
 /// Engine and run of one test; ranks run `body` as threads and return 0 when all is as expected.
@@ -71,17 +80,19 @@ class Twin {
     std::vector<std::thread> threads;
     for (uint32_t r = 0; r < run_->world; ++r) {
       threads.emplace_back([&, r] {
-        client::CommunicatorPlace place;
+        client::DevicePlace place;
         place.submit = run_->ranks[r].submit_page();
         place.status = run_->ranks[r].status_page();
         place.board = run_->board();
+        place.hints = run_->hints();
         place.arena = run_->ranks[r].arena.bytes();
         place.generation = run_->generation;
         place.rank = r;
         place.world = run_->world;
         place.failed = &failed_;
         place.failure = [] { return Error{Code::kUnavailable, "lost", Exit::kNoDaemon}; };
-        Communicator communicator(std::move(place));
+        client::DeviceQueue queue(std::move(place));
+        Communicator communicator(queue, everyone(r, run_->world));
         codes[r] = body(communicator, run_->ranks[r].arena.bytes());
       });
     }

@@ -13,7 +13,16 @@
 namespace npu::shm {
 namespace {
 
-constexpr SubmissionLimits kLimits{.generation = 7, .arena_bytes = 1 << 20, .world = 4, .rank = 1};
+constexpr SubmissionLimits kLimits{.generation = 7, .arena_bytes = 1 << 20, .size = 4, .rank = 1};
+
+const VectorArgs kVectors{.send_counts = {1000, 1000, 1000, 1000},
+                          .send_displs = {0, 1000, 2000, 3000},
+                          .recv_counts = {1000, 1000, 1000, 1000},
+                          .recv_displs = {0, 1000, 2000, 3000}};
+
+Fault validate(const Submission& s, const SubmissionLimits& limits) {
+  return shm::validate(s, kVectors, limits);
+}
 
 Submission good(Op op = Op::kAllReduce) {
   Submission s{};
@@ -44,7 +53,8 @@ TEST(Validate, NamesTheBadField) {
     return validate(s, kLimits);
   };
   EXPECT_EQ(fault([](Submission& s) { s.generation = 8; }), Fault::kGeneration);
-  EXPECT_EQ(fault([](Submission& s) { s.communicator = 1; }), Fault::kCommunicator);
+  EXPECT_EQ(fault([](Submission& s) { s.stream = kMaxStreams; }), Fault::kStream);
+  EXPECT_EQ(fault([](Submission& s) { s.root = 4; }, Op::kSend), Fault::kPeer);
   EXPECT_EQ(fault([](Submission& s) { s.op = 0; }), Fault::kOp);
   EXPECT_EQ(fault([](Submission& s) { s.op = kOpCount; }), Fault::kOp);
   EXPECT_EQ(fault([](Submission& s) { s.dtype = kDTypeCount; }), Fault::kDType);
@@ -78,23 +88,57 @@ TEST(Validate, InPlaceOfPartedOperationsIsTheRanksOwnPart) {
   EXPECT_EQ(validate(exchange, kLimits), Fault::kOverlap);
 }
 
+TEST(Validate, VectorFormsKeepEveryPartInTheArenaAndReceivedPartsApart) {
+  const auto fault = [](Op op, auto change) {
+    Submission s = good(op);
+    VectorArgs v = kVectors;
+    change(s, v);
+    return shm::validate(s, v, kLimits);
+  };
+  for (const Op op : {Op::kAllGatherV, Op::kReduceScatterV, Op::kAllToAllV}) {
+    EXPECT_EQ(fault(op, [](Submission&, VectorArgs&) {}), Fault::kNone) << op_name(op);
+    const bool sends = op == Op::kReduceScatterV;
+    const auto displ = [&](uint64_t at) {
+      return fault(op, [&](Submission&, VectorArgs& v) {
+        (sends ? v.send_displs : v.recv_displs)[2] = at;
+      });
+    };
+    EXPECT_EQ(displ(1 << 18), Fault::kRange) << op_name(op);
+    EXPECT_EQ(displ(UINT64_MAX / 4), Fault::kRange) << op_name(op);
+    EXPECT_EQ(displ(UINT64_MAX / 4 + 1), Fault::kCount) << op_name(op);
+    EXPECT_EQ(displ(1999), sends ? Fault::kNone : Fault::kOverlap) << op_name(op);
+  }
+  EXPECT_EQ(fault(Op::kAllGatherV, [](Submission& s, VectorArgs&) { s.count = 999; }),
+            Fault::kCount);
+  EXPECT_EQ(fault(Op::kAllGatherV,
+                  [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset + 4000; }),
+            Fault::kNone)
+      << "in place: the own part of rank 1";
+  EXPECT_EQ(fault(Op::kAllGatherV,
+                  [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset + 8000; }),
+            Fault::kOverlap);
+  EXPECT_EQ(fault(Op::kAllToAllV,
+                  [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset; }),
+            Fault::kOverlap);
+}
+
 TEST(Validate, AMillionRandomDescriptorsNeverPassOutOfBounds) {
   std::mt19937_64 rng(20261130);
   for (int i = 0; i < 1'000'000; ++i) {
-    Submission s = good(static_cast<Op>(rng() % 12));
+    Submission s = good(static_cast<Op>(rng() % (kOpCount + 2)));
     const auto wild = [&](uint64_t small) { return rng() % 3 == 0 ? rng() : rng() % small; };
     s.count = wild(1 << 18);
     s.send_offset = wild(1 << 21);
     s.recv_offset = wild(1 << 21);
     s.dtype = static_cast<uint8_t>(rng() % 14);
     s.root = static_cast<uint32_t>(rng() % 6);
-    if (validate(s, kLimits) != Fault::kNone || static_cast<Op>(s.op) == Op::kBarrier) continue;
+    if (validate(s, kLimits) != Fault::kNone || op_moves_nothing(static_cast<Op>(s.op))) continue;
     const auto bytes =
         static_cast<unsigned __int128>(s.count) * dtype_size(static_cast<DType>(s.dtype));
-    ASSERT_LE(bytes, kLimits.arena_bytes);
     ASSERT_LE(s.send_offset, kLimits.arena_bytes);
     ASSERT_LE(s.recv_offset, kLimits.arena_bytes);
     ASSERT_LT(s.root, op_has_root(static_cast<Op>(s.op)) ? 4u : 6u);
+    ASSERT_TRUE(op_has_vectors(static_cast<Op>(s.op)) || bytes <= kLimits.arena_bytes);
   }
 }
 
@@ -102,62 +146,73 @@ struct Pages {
   std::unique_ptr<SubmitPage> submit = std::make_unique<SubmitPage>();
   std::unique_ptr<StatusPage> status = std::make_unique<StatusPage>();
   std::unique_ptr<RunBoard> board = std::make_unique<RunBoard>();
+  std::unique_ptr<RunHints> hints = std::make_unique<RunHints>();
+  [[nodiscard]] std::unique_ptr<Submitter> submitter() {
+    return std::make_unique<Submitter>(*submit, *status, *board, *hints, 7);
+  }
 };
+
+std::optional<uint64_t> submit_barrier(Submitter& submitter) {
+  Request request;
+  request.op = Op::kBarrier;
+  return submitter.submit({&request, 1}, {0, 0, 1});
+}
 
 TEST(SubmissionReader, PopOnAnEmptyRingReturnsNothing) {
   Pages pages;
   SubmissionReader sut(pages.submit.get());
   Submission s;
-  EXPECT_FALSE(sut.pop(s));
+  VectorArgs vectors;
+  EXPECT_FALSE(sut.pop(s, vectors));
 }
 
 TEST(SubmissionReader, IgnoresForgedStamps) {
   Pages pages;
   SubmissionReader sut(pages.submit.get());
   Submission s;
+  VectorArgs vectors;
   for (const uint64_t stamp : {uint64_t{2}, uint64_t{257}, uint64_t{1} << 63, UINT64_MAX}) {
     pages.submit->entries[0].stamp.store(stamp);
-    EXPECT_FALSE(sut.pop(s)) << stamp;
+    EXPECT_FALSE(sut.pop(s, vectors)) << stamp;
   }
 }
 
 TEST(Submitter, TicketsGoRoundAndComeBackWhenReleased) {
   Pages pages;
-  Submitter sut(*pages.submit, *pages.status, *pages.board, 7);
+  const auto sut = pages.submitter();
   SubmissionReader reader(pages.submit.get());
   CompletionWriter writer(pages.status.get());
-  std::atomic<uint64_t> sequence{0};
   Submission s;
+  VectorArgs vectors;
   Outcome outcome;
   for (uint64_t i = 0; i < 3 * kQueueDepth; ++i) {
-    const auto ticket = sut.submit({.op = Op::kBarrier}, sequence);
+    const auto ticket = submit_barrier(*sut);
     ASSERT_TRUE(ticket);
     EXPECT_EQ(*ticket, i);
-    EXPECT_FALSE(sut.poll(*ticket, outcome));
-    ASSERT_TRUE(reader.pop(s));
-    EXPECT_EQ(s.sequence, i);
+    EXPECT_FALSE(sut->poll(*ticket, outcome));
+    ASSERT_TRUE(reader.pop(s, vectors));
+    EXPECT_EQ(s.ticket, i);
     writer.publish(s.ticket, {.sequence = i});
-    ASSERT_TRUE(sut.poll(*ticket, outcome));
+    ASSERT_TRUE(sut->poll(*ticket, outcome));
     EXPECT_EQ(outcome.sequence, i);
-    sut.release(*ticket);
+    sut->release(*ticket);
   }
 }
 
 TEST(Submitter, ErrorTextBelongsToItsTicket) {
   Pages pages;
-  Submitter sut(*pages.submit, *pages.status, *pages.board, 7);
+  const auto sut = pages.submitter();
   CompletionWriter writer(pages.status.get());
-  std::atomic<uint64_t> sequence{0};
   Outcome outcome;
   for (int i = 0; i < 40; ++i) {
-    const auto ticket = sut.submit({.op = Op::kBarrier}, sequence);
+    const auto ticket = submit_barrier(*sut);
     const std::string text = "failure " + std::to_string(i);
     writer.publish(*ticket, {.code = 4, .error_text = text});
-    ASSERT_TRUE(sut.poll(*ticket, outcome));
+    ASSERT_TRUE(sut->poll(*ticket, outcome));
     EXPECT_EQ(outcome.error_text.data(), text);
   }
   // The first one's text slot was reused since: no text rather than another ticket's.
-  ASSERT_TRUE(sut.poll(0, outcome));
+  ASSERT_TRUE(sut->poll(0, outcome));
   EXPECT_EQ(outcome.error_text[0], '\0');
 }
 

@@ -1,0 +1,100 @@
+#include "client/api/device_queue.hpp"
+
+#include <utility>
+
+#include "shm/futex.hpp"
+#include "shm/messages.hpp"
+
+namespace npu::client {
+namespace {
+
+bool aborted(const shm::RunBoard& board) noexcept {
+  // Pairs with the release in publish_abort.
+  return board.members.state.load(std::memory_order_acquire) ==
+         static_cast<uint32_t>(shm::RunState::kAborted);
+}
+
+Error outcome_error(const shm::Outcome& outcome) {
+  const auto code = static_cast<Code>(outcome.code);
+  std::string text(outcome.error_text.data());
+  if (text.empty())
+    text = fmt::format("collective seq {} failed ({})", outcome.sequence, code_name(code));
+  return Error{code, std::move(text), default_exit(code)};
+}
+
+}  // namespace
+
+DeviceQueue::DeviceQueue(DevicePlace place)
+    : place_(std::move(place)),
+      submitter_(*place_.submit, *place_.status, *place_.board, *place_.hints, place_.generation),
+      staging_(place_.staging) {}
+
+Error DeviceQueue::run_error() const {
+  if (!aborted(*place_.board)) return place_.failure();
+  const auto& abort = place_.board->abort;
+  const auto code = static_cast<Code>(abort.code);
+  return Error{code, shm::get_text(abort.text), default_exit(code)};
+}
+
+bool DeviceQueue::over() const noexcept {
+  return aborted(*place_.board) || place_.failed->load(std::memory_order_acquire);
+}
+
+std::optional<Error> DeviceQueue::failure() const {
+  if (!over()) return std::nullopt;
+  return run_error();
+}
+
+Result<uint64_t> DeviceQueue::submit(std::span<const shm::Request> requests,
+                                     const shm::Arrival& arrival, const char* what) {
+  for (;;) {
+    if (over()) return tl::unexpected(run_error());
+    if (const auto ticket = submitter_.submit(requests, arrival)) return *ticket;
+    if (!submitter_.wait_for_room(requests.size())) break;
+  }
+  return fail(Code::kResourceExhausted,
+              "{}: {} operations are outstanding; wait for one of them first", what,
+              shm::kQueueDepth);
+}
+
+bool DeviceQueue::ready(uint64_t ticket) const noexcept {
+  shm::Outcome outcome;
+  return over() || submitter_.poll(ticket, outcome);
+}
+
+bool DeviceQueue::sleep_until(uint64_t ticket, Deadline deadline, shm::Outcome& outcome) noexcept {
+  const shm::RunBoard& board = *place_.board;
+  const auto decided = [&] {
+    // The state is read before the completion: an abort published after "done" must not hide it.
+    const bool ended = over();
+    return submitter_.poll(ticket, outcome) || ended;
+  };
+  const uint32_t bits = 1u << place_.rank;
+  while (!decided()) {
+    if (deadline.passed()) return false;
+    // Flag, doorbell, re-check, sleep: pairs with ring_board in the daemon.
+    place_.submit->rank.waiting.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t bell = board.doorbell.value.load(std::memory_order_seq_cst);
+    if (!decided()) {
+      shm::futex_wait_bits(board.doorbell.value, bell, deadline.remaining(shm::kWaitSlice), bits);
+    }
+    place_.submit->rank.waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+Result<std::optional<shm::Outcome>> DeviceQueue::wait(uint64_t ticket, Deadline deadline) {
+  shm::Outcome outcome;
+  submitter_.begin_wait(ticket);
+  if (!sleep_until(ticket, deadline, outcome)) {
+    submitter_.end_wait(ticket);
+    return std::optional<shm::Outcome>();
+  }
+  const bool done = submitter_.poll(ticket, outcome);
+  submitter_.release(ticket);
+  if (!done) return tl::unexpected(run_error());
+  if (outcome.code != 0) return tl::unexpected(outcome_error(outcome));
+  return std::optional<shm::Outcome>(outcome);
+}
+
+}  // namespace npu::client
