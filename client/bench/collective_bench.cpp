@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <thread>
 
 #include "client/api/device.hpp"
 #include "client/bench/element.hpp"
@@ -267,26 +266,6 @@ std::optional<shm::Op> parse_op(std::string_view name) noexcept {
     if (name == shm::op_name(static_cast<Op>(op))) return static_cast<Op>(op);
   }
   return std::nullopt;
-}
-
-double measure_memory_bandwidth(unsigned threads) {
-  constexpr size_t kFloats = 16u << 20;  // 64 MiB a thread: far beyond any L2, and the L3 share
-  std::vector<std::vector<float>> buffers(threads, std::vector<float>(kFloats, 1.0f));
-  std::vector<double> rates;
-  for (int round = 0; round < 5; ++round) {
-    const auto begin = Clock::now();
-    std::vector<std::thread> pool;
-    for (auto& buffer : buffers) {
-      pool.emplace_back([&buffer] {
-        for (float& x : buffer) x += 1.0f;  // one read and one write of every line
-      });
-    }
-    for (auto& t : pool) t.join();
-    const double s = std::chrono::duration<double>(Clock::now() - begin).count();
-    rates.push_back(2.0 * sizeof(float) * kFloats * threads / s);
-  }
-  std::sort(rates.begin(), rates.end());
-  return rates[rates.size() / 2];
 }
 
 Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOptions& options,

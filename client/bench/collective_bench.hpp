@@ -38,10 +38,6 @@ struct BenchRow {
   shm::Algorithm algorithm = shm::Algorithm::kAuto;  // that ran
 };
 
-/// Bandwidth in bytes a second of a 1:1 read/write stream over buffers much larger than the caches,
-/// with as many threads as `threads`. Cost: about 0.2 s. Source: reference of mem_fraction.
-[[nodiscard]] double measure_memory_bandwidth(unsigned threads);
-
 /// Runs all sizes: one forked process a rank, rank 0's process calls `on_row`. Returns the number
 /// of wrong elements. Errors: attach's; aborted. Thread: the main thread, before any other was
 /// started (it forks).

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "client/bench/collective_bench.hpp"
+#include "client/bench/memory_bandwidth.hpp"
 #include "client/cli/command.hpp"
 #include "shm/base/units.hpp"
 
