@@ -24,6 +24,26 @@ uint32_t parts_of(Op op, uint32_t ranks) noexcept {
   }
 }
 
+/// Results beyond this go around the caches: whoever reads them finds them in memory anyway, and a
+/// plain store would read each line first. Measured at 25 MiB, 8 ranks on 2 cores of an EPYC with
+/// 32 MiB of L3: broadcast 11.1 -> 6.3 ms, all-gather 12.2 -> 5.4, all-to-all 17 -> 13, scatter
+/// 2.1 -> 1.5, reduce unchanged.
+constexpr uint64_t kStreamBytes = uint64_t{8} << 20;
+
+/// Bytes that the operation writes, all ranks together.
+uint64_t written_bytes(const Active& a) noexcept {
+  uint64_t elements = 0;
+  for (uint32_t p = 0; p < a.parts; ++p) elements += a.part_count(p);
+  const bool everywhere = a.op == Op::kAllReduce || a.op == Op::kBroadcast ||
+                          a.op == Op::kAllGather || a.op == Op::kAllGatherV;
+  return elements * a.element_bytes * (everywhere ? a.ranks : 1);
+}
+
+/// In place the line was just read: a plain store is free of the read, and keeps it cached.
+bool in_place(const Active& a) noexcept {
+  return a.op == Op::kAllReduce && a.send[0] == a.recv[0];
+}
+
 Accumulate accumulate_of(const shm::Submission& s) noexcept {
   return (s.flags & shm::kFlagStrict) != 0 ? Accumulate::kStrict : Accumulate::kDefault;
 }
@@ -74,6 +94,7 @@ void prepare_collective(Active& a, const Group& group, const RunMemory& memory) 
   }
   if ((s.flags & shm::kFlagSumSquares) != 0 && a.parts == 1 && a.kernel != nullptr)
     a.block_sums = group.block_sums.get();
+  a.nontemporal = !in_place(a) && written_bytes(a) >= kStreamBytes;
   a.cut();
   reset_counters(a);
 }
@@ -85,6 +106,7 @@ void prepare_pair(Active& a, const Pair& pair, const RunMemory& memory) noexcept
   a.parts = 1;
   a.send[0] = memory.ranks[pair.send->rank].arena.data() + pair.send->s.send_offset;
   a.recv[1] = memory.ranks[pair.recv->rank].arena.data() + pair.recv->s.recv_offset;
+  a.nontemporal = written_bytes(a) >= kStreamBytes;
   a.cut();
   reset_counters(a);
 }
