@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "daemon/collectives/flight_recorder.hpp"
 #include "shm/board_data.hpp"
 #include "shm/layout_data.hpp"
 #include "shm/segment.hpp"
@@ -38,6 +40,9 @@ struct RunMemory {
   int64_t uid = 0;
   std::string name;
   shm::Mapping board_mapping;
+  /// Shared: it is still read when the rest of the run's memory has gone. Null where nobody asked
+  /// for one (tests).
+  std::shared_ptr<FlightRecorder> recorder;
   std::array<RankMemory, shm::kMaxDevices> ranks;
   std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
 
