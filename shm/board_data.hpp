@@ -10,7 +10,12 @@ namespace npu::shm {
 
 inline constexpr uint32_t kAbortTextBytes = 464;
 
-enum class RunState : uint32_t { kForming = 1, kRunning = 2, kAborted = 3 };
+enum class RunState : uint32_t {
+  kForming = 1,
+  kRunning = 2,
+  kAborted = 3,
+  kEnded = 4,  // every rank has left in order; in listings only, nobody reads the board by then
+};
 
 struct RunBoard {
   SegmentHeader header;

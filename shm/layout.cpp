@@ -4,6 +4,7 @@
 #include "shm/messages.hpp"
 #include "shm/status_data.hpp"
 #include "shm/submit_data.hpp"
+#include "shm/trace_data.hpp"
 
 namespace npu::shm {
 namespace {
@@ -73,6 +74,19 @@ uint64_t layout_hash() noexcept {
       sizeof(CheckpointCommit),
       sizeof(CheckpointRow),
       sizeof(SnapshotTensor),
+      kTraceSlots,
+      sizeof(TraceRecord),
+      offsetof(TraceRecord, arrival_ns),
+      offsetof(TraceRecord, communicator),
+      offsetof(TraceRecord, op),
+      offsetof(TraceRecord, state),
+      sizeof(TraceSlot),
+      offsetof(TraceSlot, words),
+      sizeof(TraceRing),
+      offsetof(TraceRing, count),
+      offsetof(TraceRing, slots),
+      sizeof(TraceOpen),
+      sizeof(TraceOpened),
   });
   return kHash;
 }

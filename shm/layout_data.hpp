@@ -25,9 +25,10 @@ enum class SegmentKind : uint32_t {
   kStatus = 3,
   kBoard = 4,
   kHints = 5,
+  kTrace = 6,
 };
 
-/// First 128 bytes of submit, status and board segments. An arena is raw bytes and has none: a
+/// First 128 bytes of every segment but an arena. An arena is raw bytes and has none: a
 /// client may punch holes into it. Written by the daemon before the segment is handed out, magic
 /// last; read-only afterwards.
 struct alignas(kLineBytes) SegmentHeader {

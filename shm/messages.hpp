@@ -38,6 +38,9 @@ enum class MessageType : uint32_t {
   kCheckpointRow = 15,
   kCheckpointOpen = 16,
   kCheckpointOpened = 17,  // with descriptors: model, optimizer, state
+  kPs = 24,                // answered by RunRow and End
+  kTraceOpen = 25,
+  kTraceOpened = 26,  // with a descriptor: flight recorder
 };
 
 /// Begins every message. `request` is the client's number, echoed by the answer.
@@ -98,7 +101,7 @@ struct Attached {
   uint64_t arena_bytes;
 };
 
-/// Requests without a body: Detach, Info; and the answer End.
+/// Requests without a body: Detach, Info, Ps; and the answer End.
 struct Plain {
   MessageHeader header;
 };
@@ -125,6 +128,10 @@ struct RunRow {
   uint32_t world, joined;
   uint32_t state;  // RunState
   uint32_t reserved;
+  // By rank; a rank that has not come or has left has pid 0.
+  int64_t pids[kMaxDevices];
+  uint64_t steps[kMaxDevices];  // what the rank says of itself
+  uint32_t devices[kMaxDevices];
   char run[kNameBytes];
   char error[kTextBytes];
 };
@@ -198,6 +205,24 @@ struct CheckpointOpened {
   int64_t step;
   char path[kPathBytes];
   char warning[kTextBytes];  // what was skipped on the way, empty if nothing
+};
+
+/// Asks for the flight recorder of the newest run of that name.
+struct TraceOpen {
+  static constexpr MessageType kType = MessageType::kTraceOpen;
+  MessageHeader header;
+  char run[kNameBytes];
+};
+
+struct TraceOpened {
+  static constexpr MessageType kType = MessageType::kTraceOpened;
+  MessageHeader header;
+  uint64_t generation;
+  int64_t uid;
+  uint32_t world;
+  uint32_t state;  // RunState
+  char run[kNameBytes];
+  char error[kTextBytes];  // why the run was aborted, empty if it was not
 };
 
 /// A zeroed message with its header filled.

@@ -56,12 +56,14 @@ const char* kind_name(SegmentKind kind) noexcept {
       return "run board";
     case SegmentKind::kHints:
       return "hint page";
+    case SegmentKind::kTrace:
+      return "flight recorder";
   }
   return "segment";
 }
 
 bool daemon_writes(SegmentKind kind) noexcept {
-  return kind == SegmentKind::kStatus || kind == SegmentKind::kBoard;
+  return kind == SegmentKind::kStatus || kind == SegmentKind::kBoard || kind == SegmentKind::kTrace;
 }
 
 int seals_of(SegmentKind kind) noexcept {

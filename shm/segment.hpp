@@ -55,9 +55,9 @@ struct SegmentSpec {
 };
 
 /// Allocates every page before returning (posix_fallocate, MADV_POPULATE_WRITE), writes the header
-/// (not for arenas) and seals: no shrink, no grow, and for status and board pages no further
-/// writable mapping. Errors: resource_exhausted with wanted bytes. Cost: touches every page.
-/// Thread: any.
+/// (not for arenas) and seals: no shrink, no grow, and for what only the daemon writes (status
+/// page, board, flight recorder) no further writable mapping. Errors: resource_exhausted with
+/// wanted bytes. Cost: touches every page. Thread: any.
 [[nodiscard]] Result<Segment> create_segment(const SegmentSpec& spec);
 
 /// Maps a segment received from the daemon: size by fstat, seals by F_GET_SEALS, then the header is

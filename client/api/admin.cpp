@@ -4,6 +4,7 @@
 #include "shm/board_data.hpp"
 #include "shm/messages.hpp"
 #include "shm/paths.hpp"
+#include "shm/segment.hpp"
 
 namespace npu::client {
 namespace {
@@ -30,6 +31,8 @@ const char* state_name(uint32_t state) {
       return "running";
     case shm::RunState::kAborted:
       return "aborted";
+    case shm::RunState::kEnded:
+      return "ended";
   }
   return "unknown";
 }
@@ -44,6 +47,12 @@ RunInfo to_info(const shm::RunRow& row) {
   info.uid = row.uid;
   info.collectives = row.collectives;
   info.last_error = shm::get_text(row.error);
+  for (uint32_t r = 0; r < row.world && r < shm::kMaxDevices; ++r) {
+    info.ranks.push_back({.rank = static_cast<int>(r),
+                          .device = static_cast<int>(row.devices[r]),
+                          .pid = row.pids[r],
+                          .steps = row.steps[r]});
+  }
   return info;
 }
 
@@ -96,6 +105,44 @@ Result<DaemonInfo> query_info(const std::string& socket) {
     if (message.is<shm::DeviceRow>()) info.devices.push_back(to_info(message.as<shm::DeviceRow>()));
     if (message.is<shm::RunRow>()) info.runs.push_back(to_info(message.as<shm::RunRow>()));
   }
+}
+
+Result<std::vector<RunInfo>> list_runs(const std::string& socket) {
+  NPU_TRY(Connection connection, Connection::open(socket));
+  NPU_TRY_VOID(connection.send(shm::make_plain(shm::MessageType::kPs, connection.next_request())));
+  const Deadline deadline = Deadline::after(kRequestLimit);
+  std::vector<RunInfo> runs;
+  for (;;) {
+    NPU_TRY(const shm::Received message, connection.receive(deadline));
+    if (message.type() == shm::MessageType::kEnd) return runs;
+    if (message.is<shm::RunRow>()) runs.push_back(to_info(message.as<shm::RunRow>()));
+  }
+}
+
+Result<Trace> read_run_trace(const std::string& socket, const std::string& run, uint64_t limit) {
+  NPU_TRY(Connection connection, Connection::open(socket));
+  auto request = shm::make_message<shm::TraceOpen>(connection.next_request());
+  shm::put_text(request.run, run);
+  NPU_TRY_VOID(connection.send(request));
+  NPU_TRY(const shm::Received message, connection.receive(Deadline::after(kRequestLimit)));
+  if (!message.is<shm::TraceOpened>() || message.fds.size() != 1) {
+    return fail(Code::kUnavailable,
+                "trace of run '{}': the daemon answered with type {} and {} descriptors", run,
+                message.header().type, message.fds.size());
+  }
+  const auto opened = message.as<shm::TraceOpened>();
+  NPU_TRY(const shm::Mapping mapping,
+          shm::map_received(message.fds[0].get(), {.kind = shm::SegmentKind::kTrace,
+                                                   .size_bytes = sizeof(shm::TraceRing),
+                                                   .generation = opened.generation,
+                                                   .world = opened.world}));
+  return Trace{
+      .run = shm::get_text(opened.run),
+      .state = state_name(opened.state),
+      .last_error = shm::get_text(opened.error),
+      .generation = opened.generation,
+      .world = static_cast<int>(opened.world),
+      .snapshot = shm::read_trace(*reinterpret_cast<const shm::TraceRing*>(mapping.data()), limit)};
 }
 
 Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket,

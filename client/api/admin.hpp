@@ -1,5 +1,5 @@
 // What a client can ask the daemon without holding a device: state of devices and runs,
-// checkpoints.
+// checkpoints, flight recorders.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "shm/base/error.hpp"
 #include "shm/base/fd.hpp"
+#include "shm/trace_reader.hpp"
 
 namespace npu::client {
 
@@ -22,14 +23,21 @@ struct DeviceInfo {
   uint64_t collectives = 0;  // completed by this lease
 };
 
+struct RunRank {
+  int rank = 0, device = 0;
+  int64_t pid = 0;     // 0: has not come, or has left
+  uint64_t steps = 0;  // training steps, as the rank says
+};
+
 struct RunInfo {
   std::string name;
-  std::string state;  // "forming", "running", "aborted"
+  std::string state;  // "forming", "running", "aborted"; "ended" in list_runs only
   int world = 0, joined = 0;
   uint64_t generation = 0;
   int64_t uid = -1;
   uint64_t collectives = 0;  // completed by the run's world communicator
   std::string last_error;
+  std::vector<RunRank> ranks;  // all `world` of them
 };
 
 struct DaemonInfo {
@@ -49,6 +57,24 @@ struct DaemonInfo {
 [[nodiscard]] Result<std::string> find_daemon(const std::string& explicit_socket);
 
 [[nodiscard]] Result<DaemonInfo> query_info(const std::string& socket);
+
+/// Runs of all users: first those going on, then the last ones that are over.
+[[nodiscard]] Result<std::vector<RunInfo>> list_runs(const std::string& socket);
+
+/// A run's flight recorder at one moment.
+struct Trace {
+  std::string run;
+  std::string state;  // as RunInfo::state
+  std::string last_error;
+  uint64_t generation = 0;
+  int world = 0;
+  shm::TraceSnapshot snapshot;
+};
+
+/// The newest `limit` records of the newest run of that name. Errors: not_found naming the runs
+/// there are; permission_denied (another user's run); failed_precondition (another version).
+[[nodiscard]] Result<Trace> read_run_trace(const std::string& socket, const std::string& run,
+                                           uint64_t limit);
 
 struct CheckpointInfo {
   std::string run;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "client/api/admin.hpp"
 #include "shm/base/fd.hpp"
 
 namespace npu::cli {
@@ -58,6 +59,13 @@ void add_format(CLI::App& app, Format& format) {
              {{"text", Format::kText}, {"json", Format::kJson}});
 }
 
+void add_trace_format(CLI::App& app, Format& format) {
+  add_choice(app, "-o,--output", format,
+             "What stdout holds: text for people, json for programs (stable), with --trace also "
+             "chrome: for chrome://tracing or Perfetto",
+             {{"text", Format::kText}, {"json", Format::kJson}, {"chrome", Format::kChrome}});
+}
+
 void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice) {
   using client::DaemonMode;
   app.add_option(
@@ -72,6 +80,18 @@ void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice) {
               {"private", DaemonMode::kPrivate}});
   app.add_option("--state-dir", choice.state_dir, "Where a private daemon keeps checkpoints")
       ->type_name("DIR");
+}
+
+Result<std::string> daemon_to_ask(const std::string& named) {
+  auto found = client::find_daemon(named);
+  if (found || !named.empty()) return found;
+  const auto live = client::live_private_daemons();
+  if (live.empty()) return found;
+  if (live.size() == 1) return live.front().socket;
+  std::string sockets;
+  for (const auto& instance : live) sockets += ' ' + instance.socket;
+  return fail(Code::kFailedPrecondition, "several private daemons run; name one with --socket:{}",
+              sockets);
 }
 
 Result<void> check_supported(const std::string& job_name,

@@ -26,17 +26,24 @@ void add_info(CLI::App& app, Action& chosen);
 void add_ckpt(CLI::App& app, Action& chosen);
 void add_config(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_ps(CLI::App& app, Action& chosen);
 
 /// Prints "npu launch: error: ..." to stderr (diagnostics of a configuration file as they are) and
 /// returns the exit code of the error.
 int report_error(std::string_view command, const Error& error);
 
-enum class Format : uint8_t { kText, kJson };
+enum class Format : uint8_t { kText, kJson, kChrome };
 
 /// Options that several subcommands share.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
 void add_format(CLI::App& app, Format& format);
+/// With "chrome" as a third choice.
+void add_trace_format(CLI::App& app, Format& format);
 void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice);
+
+/// The socket of the daemon that answers, else of the one that a running `npu launch` keeps for
+/// itself. Errors: unavailable (none); failed_precondition (several private ones).
+[[nodiscard]] Result<std::string> daemon_to_ask(const std::string& named);
 
 /// Errors: unimplemented naming what `job` asks for that this version cannot do.
 [[nodiscard]] Result<void> check_supported(const std::string& job_name,

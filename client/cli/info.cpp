@@ -20,19 +20,6 @@ struct Options {
   Format format = Format::kText;
 };
 
-// A daemon that answers, else the one that a running `npu launch` keeps for itself.
-Result<std::string> daemon_to_ask(const std::string& named) {
-  auto found = client::find_daemon(named);
-  if (found || !named.empty()) return found;
-  const auto live = client::live_private_daemons();
-  if (live.empty()) return found;
-  if (live.size() == 1) return live.front().socket;
-  std::string sockets;
-  for (const auto& instance : live) sockets += ' ' + instance.socket;
-  return fail(Code::kFailedPrecondition, "several private daemons run; name one with --socket:{}",
-              sockets);
-}
-
 Result<void> show(const Options& options) {
   NPU_TRY(const std::string socket, daemon_to_ask(options.socket));
   NPU_TRY(const client::DaemonInfo info, client::query_info(socket));

@@ -134,6 +134,28 @@ bool run_one_slice(Active& a) noexcept {
   return true;
 }
 
+uint64_t moved_bytes(const Active& a) noexcept {
+  uint64_t elements = 0;
+  for (uint32_t p = 0; p < a.parts; ++p) elements += a.part_count(p);
+  const uint64_t bytes = elements * a.element_bytes;
+  const uint64_t n = a.ranks;
+  switch (a.op) {
+    case shm::Op::kAllReduce:
+      // ring: N folds (two loads, a store) and N - 1 copies
+      return a.algorithm == shm::Algorithm::kRing ? 5 * n * bytes : 2 * n * bytes;
+    case shm::Op::kReduce:
+    case shm::Op::kReduceScatter:
+    case shm::Op::kReduceScatterV:
+      return (n + 1) * bytes;
+    case shm::Op::kBroadcast:
+    case shm::Op::kAllGather:
+    case shm::Op::kAllGatherV:
+      return n * bytes;  // the source keeps its own
+    default:
+      return 2 * bytes;
+  }
+}
+
 void fold_inline(const Active& a, std::byte* result, ByProducts& products) noexcept {
   if (a.op == shm::Op::kBroadcast) {
     __builtin_memcpy(result, a.send[a.root], a.count * a.element_bytes);

@@ -67,6 +67,9 @@ struct Slice {
 /// (N-1)S written for a broadcast.
 bool run_one_slice(Active& active) noexcept;
 
+/// Bytes that instructions load and store for it, all ranks together.
+[[nodiscard]] uint64_t moved_bytes(const Active& active) noexcept;
+
 /// By-products of a whole payload that travelled in the entries (at most kInlineBytes).
 void fold_inline(const Active& active, std::byte* result, ByProducts& products) noexcept;
 

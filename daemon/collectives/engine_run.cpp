@@ -1,6 +1,7 @@
 #include "daemon/collectives/engine_run.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "daemon/collectives/describe.hpp"
 #include "daemon/collectives/prepare.hpp"
@@ -94,8 +95,10 @@ bool EngineRun::accept(Pending& pending, uint64_t now, RunFailure& failure) noex
     return true;
   }
   if (shm::op_is_pairwise(op_of(pending))) return accept_pairwise(*group, pending);
-  return group->matcher.add(static_cast<uint32_t>(member), pending, now) != nullptr ||
-         broke("sequence");
+  Gathering* gathering = group->matcher.add(static_cast<uint32_t>(member), pending, now);
+  if (gathering == nullptr) return broke("sequence");
+  trace_arrival(*group, *gathering, std::has_single_bit(gathering->arrived_mask));
+  return true;
 }
 
 bool EngineRun::accept_pairwise(Group& group, Pending& pending) noexcept {
@@ -105,6 +108,7 @@ bool EngineRun::accept_pairwise(Group& group, Pending& pending) noexcept {
                              pending.s.root, group.size));
     return true;
   }
+  trace_arrival(pending);
   pairs_.add(pending, group.members[pending.s.root]);
   return true;
 }
@@ -223,6 +227,7 @@ bool EngineRun::helpers_have_room() const noexcept {
 void EngineRun::launch(Running& running) noexcept {
   Active& a = running.active;
   running.busy = true;
+  trace_start(running);
   const bool ring = a.algorithm == shm::Algorithm::kRing;
   if (!ring && a.slices * kSliceBytes * a.ranks < kShareBytes) return;
   // A ring's devices are divided among the threads once and for all, so all must take part.
@@ -283,6 +288,7 @@ void EngineRun::run_split(Group& group) noexcept {
                 payload.begin());
     answer(*g.by_member[m], {.sequence = sequence, .inline_payload = payload.data()});
   }
+  trace_end(group, {}, 0);
   group.matcher.pop(now_);
   ring_board(*memory_, group.rank_mask);
 }
@@ -350,7 +356,7 @@ void EngineRun::finish(Running& running) noexcept {
   if (group != nullptr) group->current = nullptr;
   if (aborted_) return;
   if (group == nullptr) {
-    complete_pair(running.pair, {.algorithm = a.algorithm});
+    complete_pair(running.pair, {.algorithm = a.algorithm}, moved_bytes(a));
     return;
   }
   double sum_squares = 0;
@@ -360,10 +366,12 @@ void EngineRun::finish(Running& running) noexcept {
     for (uint64_t b = 0; b < blocks; ++b) sum_squares += a.block_sums[b];
   }
   const uint32_t flags = a.flags.load(std::memory_order_relaxed);  // ordered by finished()
-  complete_group(*group, {.found_inf = (flags & 1) != 0,
-                          .result_inf = (flags & 2) != 0,
-                          .algorithm = a.algorithm,
-                          .sum_squares = sum_squares});
+  complete_group(*group,
+                 {.found_inf = (flags & 1) != 0,
+                  .result_inf = (flags & 2) != 0,
+                  .algorithm = a.algorithm,
+                  .sum_squares = sum_squares},
+                 moved_bytes(a));
 }
 
 void EngineRun::answer(Pending& pending, const shm::CompletionFields& fields) noexcept {
@@ -371,17 +379,21 @@ void EngineRun::answer(Pending& pending, const shm::CompletionFields& fields) no
   writers_[pending.rank].publish(pending.s.ticket, fields);
 }
 
-void EngineRun::complete_group(Group& group, shm::CompletionFields fields) noexcept {
+void EngineRun::complete_group(Group& group, shm::CompletionFields fields,
+                               uint64_t bytes) noexcept {
   const Gathering& g = group.matcher.head();
   fields.sequence = group.matcher.head_sequence();
+  trace_end(group, fields, bytes);
   for (uint32_t m = 0; m < group.size; ++m) answer(*g.by_member[m], fields);
   group.matcher.pop(now_);
   memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
   ring_board(*memory_, group.rank_mask);
 }
 
-void EngineRun::complete_pair(const Pair& pair, shm::CompletionFields fields) noexcept {
+void EngineRun::complete_pair(const Pair& pair, shm::CompletionFields fields,
+                              uint64_t bytes) noexcept {
   fields.sequence = pair.send->sequence;
+  trace_end(pair, fields, bytes);
   const uint32_t mask = (1u << pair.send->rank) | (1u << pair.recv->rank);
   // The sender first: its entry holds an inline payload that `fields` may point to, and an entry
   // keeps its bytes until the coordinator takes another one.
@@ -422,6 +434,7 @@ Error EngineRun::abort(const RunFailure& failure) {
     const uint64_t left = a.next.exchange(a.slices, std::memory_order_acq_rel);
     if (left < a.slices) a.done.fetch_add(a.slices - left, std::memory_order_acq_rel);
   }
+  trace_abort(failure);
   const int64_t pid =
       failure.culprit >= 0 ? memory_->ranks[static_cast<size_t>(failure.culprit)].pid : 0;
   publish_abort(*memory_, static_cast<uint8_t>(failure.code), failure.culprit, pid, error.message);

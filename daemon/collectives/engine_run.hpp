@@ -1,6 +1,6 @@
 // A run as the coordinator sees it: readers, writers, communicators, and the operations in progress.
 // Private to the engine. engine_run.cpp takes, starts, executes and answers; engine_run_judge.cpp
-// says why a run or an operation fails.
+// says why a run or an operation fails; engine_run_trace.cpp keeps the flight recorder.
 #pragma once
 
 #include <array>
@@ -67,6 +67,7 @@ class EngineRun {
     Active active;
     Group* group = nullptr;  // null: a pair
     Pair pair;
+    uint64_t start_ns = 0;
     bool busy = false;
   };
 
@@ -85,8 +86,8 @@ class EngineRun {
   void run_split(Group& group) noexcept;
 
   void answer(Pending& pending, const shm::CompletionFields& fields) noexcept;
-  void complete_group(Group& group, shm::CompletionFields fields) noexcept;
-  void complete_pair(const Pair& pair, shm::CompletionFields fields) noexcept;
+  void complete_group(Group& group, shm::CompletionFields fields, uint64_t bytes = 0) noexcept;
+  void complete_pair(const Pair& pair, shm::CompletionFields fields, uint64_t bytes = 0) noexcept;
   void refuse_group(Group& group, Code code, int32_t culprit, const std::string& text) noexcept;
   void refuse_pair(const Pair& pair, Code code, int32_t culprit, const std::string& text) noexcept;
   void refuse_alone(Pending& pending, Code code, const std::string& text) noexcept;
@@ -102,6 +103,14 @@ class EngineRun {
   [[nodiscard]] std::string late_text(const Pending& first, uint32_t missing, uint32_t arrived,
                                       const std::string& last) const;
   [[nodiscard]] std::string situation() const;
+
+  // engine_run_trace.cpp
+  void trace_arrival(const Group& group, Gathering& gathering, bool first) noexcept;
+  void trace_arrival(Pending& half) noexcept;
+  void trace_start(Running& running) noexcept;
+  void trace_end(const Group& group, const shm::CompletionFields& fields, uint64_t bytes) noexcept;
+  void trace_end(const Pair& pair, const shm::CompletionFields& fields, uint64_t bytes) noexcept;
+  void trace_abort(const RunFailure& failure) noexcept;
 
   std::shared_ptr<RunMemory> memory_;
   std::span<const std::unique_ptr<Helper>> helpers_;

@@ -98,6 +98,7 @@ std::optional<uint32_t> Matcher::faulty_member() const noexcept {
 void Matcher::pop(uint64_t now) noexcept {
   head().arrived_mask = 0;
   head().warned = false;
+  head().start_ns = 0;
   ++next_;
   last_pop_ns_ = now;
 }

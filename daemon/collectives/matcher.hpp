@@ -20,6 +20,7 @@ struct Gathering {
   uint32_t arrived_mask = 0;  // by member
   uint64_t first_ns = 0;
   uint64_t last_ns = 0;
+  uint64_t start_ns = 0;
   uint64_t trace = 0;  // its record in the flight recorder
   bool warned = false; // its long wait was reported
   uint32_t mark = 0;   // scratch of the search for cyclic waits

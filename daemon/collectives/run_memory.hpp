@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "daemon/collectives/flight_recorder.hpp"
 #include "shm/board_data.hpp"
 #include "shm/hints_data.hpp"
 #include "shm/layout_data.hpp"
@@ -40,6 +42,9 @@ struct RunMemory {
   std::string name;
   shm::Mapping board_mapping;
   shm::Mapping hints_mapping;
+  /// Shared: it is still read when the rest of the run's memory has gone. Null where nobody asked
+  /// for one (tests).
+  std::shared_ptr<FlightRecorder> recorder;
   std::array<RankMemory, shm::kMaxDevices> ranks;
   std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
 

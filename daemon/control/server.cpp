@@ -244,6 +244,10 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
     on_open(session, message);
   } else if (message.type() == shm::MessageType::kInfo && plain) {
     on_info(session, request);
+  } else if (message.type() == shm::MessageType::kPs && plain) {
+    on_ps(session, request);
+  } else if (message.is<shm::TraceOpen>()) {
+    on_trace_open(session, message);
   } else if (message.type() == shm::MessageType::kDetach && plain) {
     on_detach(session, request);
   } else {

@@ -36,6 +36,8 @@ Result<void> Server::Impl::ensure_board(Run& run) {
                                                    .size_bytes = sizeof(shm::RunBoard),
                                                    .generation = run.memory->generation,
                                                    .world = run.world}));
+  NPU_TRY(FlightRecorder recorder, FlightRecorder::create(run.memory->generation, run.world));
+  run.memory->recorder = std::make_shared<FlightRecorder>(std::move(recorder));
   run.board_fd = std::move(board.fd);
   run.memory->board_mapping = std::move(board.mapping);
   run.memory->board()->members.state.store(static_cast<uint32_t>(shm::RunState::kForming),
@@ -227,6 +229,7 @@ void Server::Impl::on_engine_events() {
       table_.free_devices(*run);
       table_.unname(*run);
       tell_members(*run, event.error, event.culprit, event.pid);
+      write_trace(*run);
       continue;
     }
     if (event.kind == EngineEvent::Kind::kWarning) {
@@ -234,6 +237,7 @@ void Server::Impl::on_engine_events() {
                        printable(event.error.message, shm::kTextBytes));
       continue;
     }
+    remember(*run);
     segments_->post([memory = std::move(run->memory)]() mutable -> Worker::Completion {
       memory.reset();
       return {};

@@ -1,8 +1,9 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
 // sessions), server_attach.cpp (runs), server_checkpoint.cpp (checkpoints), server_info.cpp
-// (listings).
+// (listings), server_trace.cpp (flight recorders).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,12 @@
 namespace npu::daemon {
 
 struct SnapshotPlan;
+
+/// A run with its flight recorder, going on or over.
+struct TracedRun {
+  shm::RunRow row{};
+  std::shared_ptr<FlightRecorder> recorder;
+};
 
 class Server::Impl {
  public:
@@ -83,6 +90,17 @@ class Server::Impl {
 
   // server_info.cpp
   void on_info(Session& session, uint64_t request);
+  void on_ps(Session& session, uint64_t request);
+  void send_runs(Session& session, uint64_t request);
+  [[nodiscard]] static shm::RunRow row_of(const Run& run);
+
+  // server_trace.cpp
+  void on_trace_open(Session& session, const shm::Received& message);
+  [[nodiscard]] Result<TracedRun> find_trace(const std::string& name, int64_t uid) const;
+  /// Keeps what `npu ps` shows of a run that is over. Call while its memory is there.
+  void remember(const Run& run);
+  /// The records of an aborted run as a file below the state directory.
+  void write_trace(const Run& run);
 
   EventLoop loop_;
   UniqueFd lock_, listener_, signals_;
@@ -92,6 +110,7 @@ class Server::Impl {
   std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk
   std::optional<CheckpointStore> store_;
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
+  std::deque<TracedRun> ended_;  // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;
   size_t closing_ = 0;  // sessions whose socket closed and whose process may be dying
   bool draining_ = false;

@@ -1,4 +1,4 @@
-// Listings: devices and runs as `npu info` shows them.
+// Listings: devices and runs as `npu info` and `npu ps` show them.
 #include "daemon/control/server_impl.hpp"
 
 namespace npu::daemon {
@@ -22,20 +22,48 @@ void Server::Impl::on_info(Session& session, uint64_t request) {
     }
     reply(session, row);
   }
+  send_runs(session, request);
+  reply(session, shm::make_plain(shm::MessageType::kEnd, request));
+}
+
+void Server::Impl::send_runs(Session& session, uint64_t request) {
   for (const auto& run : table_.runs()) {
     if (run->memory == nullptr) continue;
-    auto row = shm::make_message<shm::RunRow>(request);
-    row.generation = run->id;
-    row.collectives = run->memory->collectives_done.load(std::memory_order_relaxed);
-    row.uid = run->uid;
-    row.world = run->world;
-    row.joined = run->joined();
-    row.state = static_cast<uint32_t>(run->state);
-    shm::put_text(row.run, run->name);
-    shm::put_text(row.error, run->last_error);
+    shm::RunRow row = row_of(*run);
+    row.header.request = request;
+    reply(session, row);
+  }
+}
+
+void Server::Impl::on_ps(Session& session, uint64_t request) {
+  send_runs(session, request);
+  for (const TracedRun& ended : ended_) {
+    shm::RunRow row = ended.row;
+    row.header.request = request;
     reply(session, row);
   }
   reply(session, shm::make_plain(shm::MessageType::kEnd, request));
+}
+
+shm::RunRow Server::Impl::row_of(const Run& run) {
+  auto row = shm::make_message<shm::RunRow>(0);
+  row.generation = run.id;
+  row.collectives = run.memory->collectives_done.load(std::memory_order_relaxed);
+  row.uid = run.uid;
+  row.world = run.world;
+  row.joined = run.joined();
+  row.state = static_cast<uint32_t>(run.state);
+  for (uint32_t r = 0; r < run.world; ++r) {
+    const Member& member = run.members[r];
+    row.pids[r] = member.session != 0 ? member.pid : 0;
+    row.devices[r] = member.device;
+    const RankMemory& memory = run.memory->ranks[r];
+    if (memory.submit.data() == nullptr) continue;
+    row.steps[r] = memory.submit_page()->rank.progress.load(std::memory_order_relaxed);
+  }
+  shm::put_text(row.run, run.name);
+  shm::put_text(row.error, run.last_error);
+  return row;
 }
 
 }  // namespace npu::daemon

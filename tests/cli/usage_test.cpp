@@ -117,7 +117,7 @@ TEST_F(UsageTest, EventDescriptorThatIsNotOpenIsRefused) {
 
 TEST_F(UsageTest, VersionAndHelpGoToStdoutAndSucceed) {
   EXPECT_THAT(npu({"--version"}).out, MatchesRegex("npu [0-9]+\\.[0-9]+\\.[0-9]+\n"));
-  for (const char* command : {"launch", "train", "info", "ckpt", "config"}) {
+  for (const char* command : {"launch", "train", "info", "ps", "ckpt", "config"}) {
     const Outcome got = npu({command, "--help"});
     EXPECT_EQ(got.code, 0);
     EXPECT_EQ(got.err, "");

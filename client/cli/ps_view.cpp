@@ -1,0 +1,151 @@
+#include "client/cli/ps_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "shm/base/dtype.hpp"
+#include "shm/base/units.hpp"
+#include "shm/trace_summary.hpp"
+
+namespace npu::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using shm::TraceRecord;
+using shm::TraceState;
+using shm::TraceSummary;
+
+/// What every rank has done.
+uint64_t steps_of(const client::RunInfo& run) {
+  const auto least = std::ranges::min_element(run.ranks, {}, &client::RunRank::steps);
+  return least == run.ranks.end() ? 0 : least->steps;
+}
+
+std::string pids_of(const client::RunInfo& run) {
+  std::string text;
+  for (const client::RunRank& rank : run.ranks) {
+    if (rank.pid == 0) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", rank.pid);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string duration(const std::optional<uint64_t>& ns) {
+  if (!ns) return "NA";
+  const auto value = static_cast<double>(*ns);
+  if (value < 1e6) return fmt::format("{:.1f} us", value / 1e3);
+  if (value < 1e9) return fmt::format("{:.2f} ms", value / 1e6);
+  return fmt::format("{:.2f} s", value / 1e9);
+}
+
+std::string_view dtype_of(const TraceRecord& r) {
+  return r.dtype == shm::kTraceNone ? "-" : dtype_name(static_cast<DType>(r.dtype));
+}
+
+std::string_view reduce_op_of(const TraceRecord& r) {
+  return r.reduce_op == shm::kTraceNone ? "-" : reduce_op_name(static_cast<ReduceOp>(r.reduce_op));
+}
+
+std::string missing_ranks(const TraceRecord& r, const TraceSummary& s) {
+  std::string text;
+  for (uint32_t rank = 0; rank < shm::kMaxDevices; ++rank) {
+    if (((r.members & ~s.arrived) >> rank & 1) == 0) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+  }
+  return text;
+}
+
+std::string state_of(const TraceRecord& r, const TraceSummary& s) {
+  const auto state = static_cast<TraceState>(r.state);
+  std::string text(shm::trace_state_name(state));
+  const std::string missing = missing_ranks(r, s);
+  if (state == TraceState::kFailed) {
+    text += fmt::format(": {}", code_name(static_cast<Code>(r.code)));
+    if (r.culprit >= 0) text += fmt::format(", rank {}", r.culprit);
+  }
+  if (state != TraceState::kDone && !missing.empty()) text += ", missing: " + missing;
+  return text;
+}
+
+std::string record_line(const TraceRecord& r, uint64_t now_ns) {
+  const TraceSummary s = shm::summarize(r, now_ns);
+  return fmt::format(
+      "{:>9} {:>4} {:<14} {:<6} {:<9} {:>11} {:>10} {:<6} {:>7} {:>4} {:>10} {:>10}  {}\n",
+      r.sequence, r.communicator, shm::op_name(static_cast<shm::Op>(r.op)), dtype_of(r),
+      reduce_op_of(r), r.count, format_bytes(r.bytes),
+      shm::algorithm_name(static_cast<shm::Algorithm>(r.algorithm)),
+      fmt::format("{}/{}", std::popcount(s.arrived), std::popcount(r.members)),
+      s.straggler ? fmt::format("{}", *s.straggler) : "-", duration(s.wait_ns), duration(s.run_ns),
+      state_of(r, s));
+}
+
+Json run_json(const client::RunInfo& run) {
+  Json ranks = Json::array();
+  for (const client::RunRank& rank : run.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"device", rank.device},
+                     {"pid", rank.pid != 0 ? Json(rank.pid) : Json(nullptr)},
+                     {"steps", rank.steps}});
+  }
+  return {{"name", run.name},
+          {"generation", run.generation},
+          {"uid", run.uid},
+          {"state", run.state},
+          {"world", run.world},
+          {"joined", run.joined},
+          {"steps", steps_of(run)},
+          {"collectives", run.collectives},
+          {"last_error", run.last_error},
+          {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+std::string runs_table(const std::vector<client::RunInfo>& runs) {
+  if (runs.empty()) return "no run\n";
+  size_t width = 3;
+  for (const auto& run : runs) width = std::max(width, run.name.size());
+  std::string text = fmt::format("{:<{}}  {:>4}  {:>6}  {:<7}  {:>5}  {:>8}  {:>11}  PIDS\n", "RUN",
+                                 width, "GEN", "UID", "STATE", "RANKS", "STEPS", "COLLECTIVES");
+  for (const auto& run : runs) {
+    text +=
+        fmt::format("{:<{}}  {:>4}  {:>6}  {:<7}  {:>5}  {:>8}  {:>11}  {}\n", run.name, width,
+                    run.generation, run.uid, run.state, fmt::format("{}/{}", run.joined, run.world),
+                    steps_of(run), run.collectives, pids_of(run));
+  }
+  for (const auto& run : runs) {
+    if (run.last_error.empty()) continue;
+    text += fmt::format("run '{}' generation {}: {}\n", run.name, run.generation, run.last_error);
+  }
+  return text;
+}
+
+std::string runs_json(const std::vector<client::RunInfo>& runs) {
+  Json list = Json::array();
+  for (const auto& run : runs) list.push_back(run_json(run));
+  const Json out = {{"schema", 1}, {"runs", std::move(list)}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string trace_table(const client::Trace& trace, uint64_t now_ns) {
+  const shm::TraceSnapshot& snapshot = trace.snapshot;
+  std::string text = fmt::format(
+      "run '{}' generation {}: {}, {} ranks, {} collectives recorded, {} shown\n", trace.run,
+      trace.generation, trace.state, trace.world, snapshot.opened, snapshot.records.size());
+  if (!trace.last_error.empty()) text += trace.last_error + '\n';
+  if (const uint64_t skipped = snapshot.torn + snapshot.bad; skipped != 0) {
+    text += fmt::format("{} records could not be read\n", skipped);
+  }
+  if (snapshot.records.empty()) return text;
+  text += fmt::format(
+      "{:>9} {:>4} {:<14} {:<6} {:<9} {:>11} {:>10} {:<6} {:>7} {:>4} {:>10} {:>10}  {}\n", "SEQ",
+      "COMM", "OP", "TYPE", "REDOP", "COUNT", "BYTES", "ALGO", "ARRIVED", "LATE", "WAIT", "RUN",
+      "STATE");
+  for (const TraceRecord& record : snapshot.records) text += record_line(record, now_ns);
+  return text;
+}
+
+}  // namespace npu::cli

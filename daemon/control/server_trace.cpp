@@ -1,0 +1,131 @@
+// Flight recorders: handed to readers, kept for a while after their run, written to a file when a
+// run is aborted.
+#include <algorithm>
+
+#include "daemon/control/server_impl.hpp"
+#include "daemon/control/trace_file.hpp"
+#include "daemon/log.hpp"
+#include "shm/format/printable.hpp"
+#include "shm/trace_json.hpp"
+#include "shm/trace_reader.hpp"
+
+namespace npu::daemon {
+namespace {
+
+constexpr size_t kEndedRuns = 8;        // 768 KiB each
+constexpr uint64_t kMaxDiskTasks = 64;  // more are waiting: runs fail faster than the disk writes
+
+/// Ranks runs of one name: a run that is still forming has recorded nothing, so it does not hide
+/// what happened to the one before it.
+std::pair<bool, uint64_t> freshness(const TracedRun& run) {
+  return {run.row.state != static_cast<uint32_t>(shm::RunState::kForming), run.row.generation};
+}
+
+void add_name(std::string& list, const std::string& name) {
+  const std::string quoted = "'" + name + "'";
+  if (list.find(quoted) != std::string::npos) return;
+  list += (list.empty() ? "" : ", ") + quoted;
+}
+
+}  // namespace
+
+Result<TracedRun> Server::Impl::find_trace(const std::string& name, int64_t uid) const {
+  std::vector<TracedRun> all(ended_.begin(), ended_.end());
+  for (const auto& run : table_.runs()) {
+    if (run->memory == nullptr || run->memory->recorder == nullptr) continue;
+    all.push_back({row_of(*run), run->memory->recorder});
+  }
+  const TracedRun* newest = nullptr;
+  bool of_another = false;
+  std::string known;
+  for (const TracedRun& run : all) {
+    const std::string run_name = shm::get_text(run.row.run);
+    if (uid != 0 && run.row.uid != uid) {
+      of_another |= run_name == name;
+      continue;
+    }
+    add_name(known, run_name);
+    if (run_name != name) continue;
+    if (newest == nullptr || freshness(*newest) < freshness(run)) newest = &run;
+  }
+  if (newest != nullptr) return *newest;
+  if (of_another) {
+    return fail(Code::kPermissionDenied,
+                "trace of run '{}': it belongs to another user; only that user and root may read "
+                "it",
+                name);
+  }
+  return fail(Code::kNotFound,
+              "trace of run '{}': this daemon has no such run and none of its last {} runs was it; "
+              "{}",
+              printable(name), kEndedRuns,
+              known.empty() ? "no run of yours is known" : "known: " + known);
+}
+
+void Server::Impl::on_trace_open(Session& session, const shm::Received& message) {
+  const auto open = message.as<shm::TraceOpen>();
+  const auto found = find_trace(shm::get_text(open.run), session.peer.uid);
+  if (!found) {
+    reply_error(session, open.header.request, found.error());
+    return;
+  }
+  auto fd = duplicate_fd(found->recorder->fd());
+  if (!fd) {
+    reply_error(session, open.header.request, fd.error());
+    return;
+  }
+  auto opened = shm::make_message<shm::TraceOpened>(open.header.request);
+  opened.generation = found->row.generation;
+  opened.uid = found->row.uid;
+  opened.world = found->row.world;
+  opened.state = found->row.state;
+  shm::put_text(opened.run, shm::get_text(found->row.run));
+  shm::put_text(opened.error, shm::get_text(found->row.error));
+  std::vector<UniqueFd> fds;
+  fds.push_back(std::move(*fd));
+  reply(session, opened, std::move(fds));
+}
+
+void Server::Impl::remember(const Run& run) {
+  if (run.memory == nullptr || run.memory->recorder == nullptr) return;
+  TracedRun ended{row_of(run), run.memory->recorder};
+  if (run.state == shm::RunState::kRunning) {
+    ended.row.state = static_cast<uint32_t>(shm::RunState::kEnded);
+  }
+  ended_.push_back(std::move(ended));
+  if (ended_.size() > kEndedRuns) ended_.pop_front();
+}
+
+void Server::Impl::write_trace(const Run& run) {
+  if (run.memory == nullptr || run.memory->recorder == nullptr) return;
+  if (checkpoints_->pending() > kMaxDiskTasks) {
+    log("live").warn("flight recorder not written run='{}' generation={} waiting={}, ignoring",
+                     run.name, run.id, checkpoints_->pending());
+    return;
+  }
+  checkpoints_->post([state_dir = options.state_dir, name = run.name, generation = run.id,
+                      uid = run.uid, error = run.last_error,
+                      recorder = run.memory->recorder]() -> Worker::Completion {
+    const shm::TraceSnapshot trace = shm::read_trace(recorder->ring());
+    const std::string text = shm::trace_json({.run = name,
+                                              .generation = generation,
+                                              .state = "aborted",
+                                              .error = error,
+                                              .opened = trace.opened,
+                                              .skipped = trace.torn + trace.bad},
+                                             trace.records);
+    auto path = std::make_shared<Result<std::string>>(
+        write_trace_file(state_dir, fmt::format("{}-{}-{}.json", uid, name, generation), text));
+    return [name, generation, path] {
+      if (*path) {
+        log("live").warn("flight recorder written run='{}' generation={} path='{}'", name,
+                         generation, **path);
+      } else {
+        log("live").warn("flight recorder not written run='{}' generation={} reason='{}', ignoring",
+                         name, generation, printable(path->error().message, shm::kTextBytes));
+      }
+    };
+  });
+}
+
+}  // namespace npu::daemon
