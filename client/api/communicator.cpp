@@ -14,6 +14,8 @@ uint32_t timeout_ms(milliseconds timeout) noexcept {
   return ms <= 0 ? 0 : ms >= UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(ms);
 }
 
+constexpr milliseconds kTimeout{60'000};
+
 bool may_be_inline(Op op) noexcept {
   return op == Op::kAllReduce || op == Op::kBroadcast || shm::op_is_pairwise(op);
 }
@@ -41,12 +43,13 @@ Communicator::Communicator(DeviceQueue& queue, const Membership& membership)
 shm::Request Communicator::make_request(Op op, const CollectiveOptions& options) const {
   shm::Request request;
   request.op = op;
-  request.algorithm = options.algorithm;
+  const CollectiveEnv& env = queue_.place().env;
+  request.algorithm = options.algorithm == shm::Algorithm::kAuto ? env.of(op) : options.algorithm;
   request.stream = options.stream.id;
   request.communicator = membership_.id;
   request.flags = (options.sum_squares ? shm::kFlagSumSquares : 0) |
                   (options.strict ? shm::kFlagStrict : 0);
-  request.timeout_ms = timeout_ms(options.timeout);
+  request.timeout_ms = timeout_ms(options.timeout.value_or(env.timeout.value_or(kTimeout)));
   request.scale = options.scale;
   return request;
 }

@@ -23,8 +23,10 @@ struct Stream {
 };
 
 struct CollectiveOptions {
+  /// kAuto: NPU_COLL_ALGO, else the daemon's cost model.
   shm::Algorithm algorithm = shm::Algorithm::kAuto;
-  milliseconds timeout{60'000};  // from the moment it waits for a rank; 0 = never
+  /// From the moment it waits for a rank; 0 = never. Empty: NPU_COLL_TIMEOUT, else a minute.
+  std::optional<milliseconds> timeout;
   bool sum_squares = false;
   /// fp16/bf16 sum and mean: accumulate in fp64, so that the bits do not depend on the order of
   /// ranks. Cost: the kernels' README.

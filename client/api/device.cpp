@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -57,6 +58,7 @@ struct Device::Impl {
   }
 
   AttachOptions options;
+  CollectiveEnv env;
   Connection connection;
   uint64_t generation = 0;
   shm::Mapping arena_map, submit_map, status_map, board_map, hints_map;
@@ -110,6 +112,7 @@ void Device::Impl::open_world() {
   place.hints = reinterpret_cast<shm::RunHints*>(hints_map.data());
   place.arena = arena_map.bytes();
   place.staging = place.arena.last(options.staging_bytes);
+  place.env = env;
   place.generation = generation;
   place.rank = options.rank;
   place.world = options.world;
@@ -244,8 +247,11 @@ Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
                 options.device, options.staging_bytes, options.arena_bytes, options.world,
                 shm::kMaxDevices);
   }
+  NPU_TRY(const CollectiveEnv env,
+          collective_environment([](const char* name) { return std::getenv(name); }));
   NPU_TRY(Connection connection, Connection::open(options.socket));
   auto impl = std::make_unique<Impl>(options, std::move(connection));
+  impl->env = env;
   auto attach = shm::make_message<shm::Attach>(impl->connection.next_request());
   attach.arena_bytes = options.arena_bytes;
   attach.job_hash = options.job_hash;
@@ -269,6 +275,7 @@ std::span<std::byte> Device::arena() noexcept {
   return all.first(all.size() - impl_->options.staging_bytes);
 }
 Communicator& Device::world() noexcept { return *impl_->world; }
+const CollectiveEnv& Device::environment() const noexcept { return impl_->env; }
 uint32_t Device::rank() const noexcept { return impl_->options.rank; }
 uint64_t Device::generation() const noexcept { return impl_->generation; }
 

@@ -45,7 +45,8 @@ struct CheckpointReport {
 /// Thread: any, except detach, which is called once at the end.
 class Device {
  public:
-  /// Leases the device and waits until all ranks are there.
+  /// Leases the device and waits until all ranks are there. Reads NPU_COLL_ALGO and
+  /// NPU_COLL_TIMEOUT (bad values: invalid_argument, exit 78).
   /// Errors: unavailable (no daemon; or exit 75: device busy, names the holder); deadline_exceeded
   /// (names the ranks that are missing); failed_precondition (world, job or version differ);
   /// resource_exhausted (memory).
@@ -60,6 +61,9 @@ class Device {
   [[nodiscard]] uint32_t rank() const noexcept;
   [[nodiscard]] uint64_t generation() const noexcept;
   [[nodiscard]] std::optional<Error> failure() const;
+
+  /// NPU_COLL_ALGO and NPU_COLL_TIMEOUT as they were at attach.
+  [[nodiscard]] const CollectiveEnv& environment() const noexcept;
 
   /// A new ordered queue. Errors: resource_exhausted (16 exist, the default one included).
   [[nodiscard]] Result<Stream> create_stream();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "client/api/collective_env.hpp"
 #include "client/api/region_allocator.hpp"
 #include "shm/base/clock.hpp"
 #include "shm/base/error.hpp"
@@ -23,6 +24,7 @@ struct DevicePlace {
   shm::RunHints* hints = nullptr;
   std::span<std::byte> arena;    // all of it, as the daemon counts offsets
   std::span<std::byte> staging;  // the part of it where copies of outside buffers live; may be empty
+  CollectiveEnv env;               // defaults of operations
   uint64_t generation = 0;
   uint32_t rank = 0, world = 1;
   std::function<Error()> failure;             // what went wrong when `failed` is set

@@ -19,7 +19,7 @@ using shm::Op;
 
 bool parted(Op op) noexcept {
   return op == Op::kAllGather || op == Op::kReduceScatter || op == Op::kScatter ||
-         op == Op::kGather || op == Op::kAllToAll;
+         op == Op::kGather || op == Op::kAllToAll || shm::op_has_vectors(op);
 }
 
 /// Bytes that cross the memory bus when every rank's buffers are out of cache; `s` as in
@@ -33,13 +33,17 @@ double traffic(Op op, double s, double n) noexcept {
     case Op::kBroadcast:
       return n * s;
     case Op::kAllGather:
+    case Op::kAllGatherV:
       return s + n * s;
     case Op::kReduceScatter:
+    case Op::kReduceScatterV:
       return n * s + s;
     case Op::kScatter:
     case Op::kGather:
       return 2 * s;
     case Op::kAllToAll:
+    case Op::kAllToAllV:
+    case Op::kSend:  // every rank to the next one
       return 2 * n * s;
     default:
       return 0;
@@ -103,7 +107,8 @@ class RankBench {
     }
     std::sort(times.begin(), times.end());
     BenchRow row;
-    row.bytes = count_ * element_ * (parted(o_.op) ? o_.ranks : 1);
+    row.bytes = shm::op_has_vectors(o_.op) ? std::max(send_elements(), recv_elements()) * element_
+                                           : count_ * element_ * (parted(o_.op) ? o_.ranks : 1);
     row.count = count_;
     row.p50_us = times[times.size() / 2];
     row.p99_us = times[std::min(times.size() - 1, times.size() * 99 / 100)];
@@ -118,16 +123,39 @@ class RankBench {
 
   /// Arena bytes for the largest size.
   [[nodiscard]] static uint64_t arena_bytes(const BenchOptions& o) {
-    return 2 * (o.end_bytes + 64) + 64 * 1024;
+    return 2 * (o.end_bytes + 1024) + 64 * 1024;
   }
 
  private:
+  // The v forms move uneven parts: one element more or less from rank to rank.
+  [[nodiscard]] uint64_t uneven(uint32_t from, uint32_t to) const noexcept {
+    if (o_.op == Op::kAllGatherV) return count_ + from % 2;
+    return o_.op == Op::kReduceScatterV ? count_ + to % 2 : count_ + (from + to) % 2;
+  }
+  /// Where what `from` sends to `to` begins: among what `from` sends, or what `to` receives.
+  [[nodiscard]] uint64_t send_displ(uint32_t from, uint32_t to) const noexcept {
+    uint64_t at = 0;
+    for (uint32_t r = 0; r < to; ++r) at += uneven(from, r);
+    return at;
+  }
+  [[nodiscard]] uint64_t recv_displ(uint32_t from, uint32_t to) const noexcept {
+    uint64_t at = 0;
+    for (uint32_t r = 0; r < from; ++r) at += uneven(r, to);
+    return at;
+  }
+
   [[nodiscard]] uint64_t send_elements() const noexcept {
+    const uint32_t me = device_.rank();
+    if (o_.op == Op::kAllGatherV) return uneven(me, 0);
+    if (shm::op_has_vectors(o_.op)) return send_displ(me, o_.ranks);
     return o_.op == Op::kReduceScatter || o_.op == Op::kScatter || o_.op == Op::kAllToAll
                ? count_ * o_.ranks
                : count_;
   }
   [[nodiscard]] uint64_t recv_elements() const noexcept {
+    const uint32_t me = device_.rank();
+    if (o_.op == Op::kReduceScatterV) return uneven(0, me);
+    if (shm::op_has_vectors(o_.op)) return recv_displ(o_.ranks, me);
     return o_.op == Op::kAllGather || o_.op == Op::kGather || o_.op == Op::kAllToAll
                ? count_ * o_.ranks
                : count_;
@@ -141,13 +169,42 @@ class RankBench {
     recv_ = send_ + (send_elements() * element_ + 4096) / 4096 * 4096;
     if (o_.op == Op::kAllReduce) recv_ = send_;  // in place, as training does it
     if (o_.op == Op::kBroadcast) recv_ = send_;
+    const uint32_t me = device_.rank();
+    for (uint32_t r = 0; r < o_.ranks; ++r) {
+      send_counts_[r] = uneven(me, r);
+      send_displs_[r] = send_displ(me, r);
+      recv_counts_[r] = uneven(r, me);
+      recv_displs_[r] = recv_displ(r, me);
+    }
+  }
+
+  [[nodiscard]] client::Layout send_parts() const { return {send_counts_, send_displs_}; }
+  [[nodiscard]] client::Layout recv_parts() const { return {recv_counts_, recv_displs_}; }
+
+  /// Every rank sends to the next and receives from the one before.
+  [[nodiscard]] Result<CollectiveResult> shift(const CollectiveOptions& options) {
+    const uint32_t me = device_.rank();
+    using Kind = PointToPoint::Kind;
+    const PointToPoint items[] = {
+        {Kind::kSend, send_, count_, o_.dtype, (me + 1) % o_.ranks},
+        {Kind::kRecv, recv_, count_, o_.dtype, (me + o_.ranks - 1) % o_.ranks}};
+    NPU_TRY(Batch batch, device_.world().batch(items, options));
+    NPU_TRY_VOID(batch.wait());
+    return CollectiveResult{.algorithm = shm::Algorithm::kDirect};
   }
 
   [[nodiscard]] Result<CollectiveResult> call() {
     Communicator& world = device_.world();
-    const CollectiveOptions options{.algorithm = o_.algorithm};
+    const CollectiveOptions options{.algorithm = o_.algorithm, .timeout = {}};
+    if (o_.op == Op::kSend) return shift(options);
     auto work = [&]() -> Result<Work> {
       switch (o_.op) {
+        case Op::kAllGatherV:
+          return world.all_gather_v(send_, recv_, recv_parts(), o_.dtype, options);
+        case Op::kReduceScatterV:
+          return world.reduce_scatter_v(send_, recv_, send_parts(), o_.dtype, o_.reduce, options);
+        case Op::kAllToAllV:
+          return world.all_to_all_v(send_, send_parts(), recv_, recv_parts(), o_.dtype, options);
         case Op::kAllReduce:
           return world.all_reduce(send_, recv_, count_, o_.dtype, o_.reduce, options);
         case Op::kReduce:
@@ -181,6 +238,13 @@ class RankBench {
         return reduced(o_, i);
       case Op::kReduceScatter:
         return reduced(o_, me * count_ + i);
+      case Op::kReduceScatterV:
+        return reduced(o_, send_displ(0, me) + i);
+      case Op::kAllGatherV:
+      case Op::kAllToAllV:
+        return expected_part(i);
+      case Op::kSend:
+        return input(o_, (me + o_.ranks - 1) % o_.ranks, i);
       case Op::kBroadcast:
         return input(o_, 0, i);
       case Op::kScatter:
@@ -193,6 +257,14 @@ class RankBench {
       default:
         return 0;
     }
+  }
+
+  /// Element i of what the v forms put together.
+  [[nodiscard]] int64_t expected_part(uint64_t i) const noexcept {
+    uint32_t from = 0;
+    while (from + 1 < o_.ranks && i >= recv_displs_[from + 1]) ++from;
+    const uint64_t at = o_.op == Op::kAllToAllV ? send_displ(from, device_.rank()) : 0;
+    return input(o_, from, at + i - recv_displs_[from]);
   }
 
   [[nodiscard]] Result<uint64_t> check() {
@@ -231,6 +303,8 @@ class RankBench {
   std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
   shm::Algorithm algorithm_ = shm::Algorithm::kAuto;
+  std::vector<uint64_t> send_counts_ = std::vector<uint64_t>(o_.ranks), send_displs_ = send_counts_;
+  std::vector<uint64_t> recv_counts_ = send_counts_, recv_displs_ = send_counts_;
 };
 
 Result<uint64_t> run_rank_bench(const std::string& socket, const BenchOptions& o,
@@ -260,13 +334,6 @@ Result<uint64_t> run_rank_bench(const std::string& socket, const BenchOptions& o
 }
 
 }  // namespace
-
-std::optional<shm::Op> parse_op(std::string_view name) noexcept {
-  for (uint8_t op = 1; op < shm::kOpCount; ++op) {
-    if (name == shm::op_name(static_cast<Op>(op))) return static_cast<Op>(op);
-  }
-  return std::nullopt;
-}
 
 Result<uint64_t> run_collective_bench(const std::string& socket, const BenchOptions& options,
                                       double memory_bandwidth,

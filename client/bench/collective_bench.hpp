@@ -45,6 +45,4 @@ struct BenchRow {
     const std::string& socket, const BenchOptions& options, double memory_bandwidth,
     const std::function<void(const BenchRow&)>& on_row);
 
-[[nodiscard]] std::optional<shm::Op> parse_op(std::string_view name) noexcept;
-
 }  // namespace npu::client

@@ -17,8 +17,9 @@ namespace {
 constexpr const char* kAbout =
     "Time a collective and check every element on every rank.\n"
     "\n"
-    "Operations: all-reduce broadcast reduce all-gather reduce-scatter scatter gather all-to-all "
-    "barrier\n"
+    "Operations: all-reduce broadcast reduce all-gather all-gather-v reduce-scatter "
+    "reduce-scatter-v scatter gather\n"
+    "all-to-all all-to-all-v send-recv (each rank to the next) barrier\n"
     "\n"
     "Examples:\n"
     "  npu bench all-reduce -b 1K -e 64M -f 2\n"
@@ -46,9 +47,10 @@ Result<T> known(const std::optional<T>& value, const char* what, const std::stri
 }
 
 Result<void> resolve(Options& o) {
-  NPU_TRY(o.bench.op, known(client::parse_op(o.op), "operation", o.op,
-                            "all-reduce, broadcast, reduce, all-gather, reduce-scatter, scatter, "
-                            "gather, all-to-all, barrier"));
+  NPU_TRY(o.bench.op,
+          known(o.op == "send-recv" ? shm::Op::kSend : client::parse_op(o.op), "operation", o.op,
+                "all-reduce, broadcast, reduce, all-gather, all-gather-v, reduce-scatter, "
+                "reduce-scatter-v, scatter, gather, all-to-all, all-to-all-v, send-recv, barrier"));
   NPU_TRY(
       o.bench.dtype,
       known(parse_dtype(o.dtype), "type", o.dtype,
@@ -59,13 +61,12 @@ Result<void> resolve(Options& o) {
     return fail(Code::kInvalidArgument,
                 "reduce op 'premulsum' needs a factor, which this bench does not pass");
   }
-  if (o.algo != "auto" && o.algo != "ring" && o.algo != "direct") {
+  const auto algorithm = client::parse_algorithm(o.algo);
+  if (!algorithm) {
     return fail(Code::kInvalidArgument, "algorithm '{}' is not known; one of: auto, ring, direct",
                 o.algo);
   }
-  o.bench.algorithm = o.algo == "ring"     ? shm::Algorithm::kRing
-                      : o.algo == "direct" ? shm::Algorithm::kDirect
-                                           : shm::Algorithm::kAuto;
+  o.bench.algorithm = *algorithm;
   NPU_TRY(o.bench.begin_bytes, parse_bytes(o.begin));
   NPU_TRY(o.bench.end_bytes, parse_bytes(o.end));
   if (o.bench.begin_bytes == 0 || o.bench.begin_bytes > o.bench.end_bytes) {

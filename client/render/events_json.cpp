@@ -71,7 +71,7 @@ void visit(auto&& f, Is<DoneEvent> auto& e) {
   f("epochs", e.epochs), f("steps", e.steps), f("skipped_steps", e.skipped_steps);
   f("best_acc1", e.best_acc1), f("acc1", e.acc1), f("best_epoch", e.best_epoch);
   f("img_s", e.img_s), f("seconds", e.seconds), f("checkpoint", e.checkpoint);
-  f("weights_digest", e.weights_digest);
+  f("staged_copies", e.staged_copies), f("weights_digest", e.weights_digest);
 }
 
 // In the order of the variant's alternatives.

@@ -80,11 +80,13 @@ Result<void> Replica::place(const data::ImageShape& shape) {
 }
 
 CollectiveOptions Replica::collective_options() const {
+  // The environment goes before the job file; what is left open here, the device fills in from it.
+  const CollectiveEnv& env = device_->environment();
   CollectiveOptions options;
-  options.timeout = job_.collectives.timeout;
+  if (!env.timeout) options.timeout = job_.collectives.timeout;
+  if (env.of(shm::Op::kAllReduce) != shm::Algorithm::kAuto) return options;
   switch (job_.collectives.algorithm) {
     case config::Algorithm::kAuto:
-      options.algorithm = shm::Algorithm::kAuto;
       break;
     case config::Algorithm::kRing:
       options.algorithm = shm::Algorithm::kRing;

@@ -164,6 +164,7 @@ class Trainer {
     e.img_s = train_seconds_ > 0 ? static_cast<double>(images_) / train_seconds_ : 0;
     e.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     e.checkpoint = replica_.last_checkpoint();
+    e.staged_copies = static_cast<int64_t>(replica_.device().staged_copies());
     if (replica_.rank() == 0) e.weights_digest = to_hex(replica_.digest());
     // Nobody leaves before all are done: a rank that left early would look like a failure to the
     // others.

@@ -66,6 +66,7 @@ struct Engine::Impl {
 
   Parker parker;
   std::vector<std::unique_ptr<Helper>> helpers;
+  CostModel costs;
   Queue<Command> commands;    // control server -> coordinator
   Queue<EngineEvent> events;  // coordinator -> control server
   UniqueFd event_fd;
@@ -96,7 +97,7 @@ void Engine::Impl::execute(Command& command) {
     return;
   }
   if (command.kind == Command::Kind::kAdd) {
-    runs.push_back(std::make_unique<EngineRun>(std::move(command.memory), helpers, parker));
+    runs.push_back(std::make_unique<EngineRun>(std::move(command.memory), helpers, parker, costs));
     RunMemory& memory = runs.back()->memory();
     memory.board()->members.state.store(static_cast<uint32_t>(shm::RunState::kRunning),
                                         std::memory_order_release);
@@ -221,6 +222,7 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options) {
   auto impl = std::make_unique<Impl>(options.threads > 0 ? options.threads - 1 : 0);
   impl->event_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl->event_fd.valid()) return fail_errno("create the engine's eventfd");
+  impl->costs = calibrate(impl->helpers, impl->parker);
   Impl* raw = impl.get();
   impl->thread = std::thread([raw] { raw->loop(); });
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
@@ -280,6 +282,8 @@ bool Engine::next_event(EngineEvent& event) {
   delete raw;
   return true;
 }
+
+const CostModel& Engine::costs() const noexcept { return impl_->costs; }
 
 uint32_t Engine::threads() const noexcept {
   return 1 + static_cast<uint32_t>(impl_->helpers.size());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/collectives/cost_model.hpp"
 #include "daemon/collectives/run_memory.hpp"
 #include "shm/base/error.hpp"
 
@@ -30,7 +31,7 @@ struct EngineEvent {
 /// writes the run's board and status pages, until the kRemoved event.
 class Engine {
  public:
-  /// Errors: unavailable if the kernel lacks futex_waitv.
+  /// Errors: unavailable if the kernel lacks futex_waitv. Cost: calibrates for some 15 ms.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> start(const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -50,6 +51,8 @@ class Engine {
   [[nodiscard]] int event_fd() const noexcept;
   [[nodiscard]] bool next_event(EngineEvent& event);
   [[nodiscard]] uint32_t threads() const noexcept;
+  /// As measured at the start.
+  [[nodiscard]] const CostModel& costs() const noexcept;
 
  private:
   struct Impl;

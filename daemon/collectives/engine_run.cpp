@@ -13,8 +13,6 @@ namespace {
 
 using shm::Op;
 
-/// Below this total the coordinator alone is faster than waking a helper (a wake costs some 5 us).
-constexpr uint64_t kShareBytes = 512 * 1024;
 /// Entries taken from one rank in one round, so that no rank can keep the coordinator busy.
 constexpr int kTakePerRound = 32;
 
@@ -31,10 +29,12 @@ uint64_t blocks_of(const RunMemory& memory) noexcept {
 }  // namespace
 
 EngineRun::EngineRun(std::shared_ptr<RunMemory> memory,
-                     std::span<const std::unique_ptr<Helper>> helpers, Parker& coordinator)
+                     std::span<const std::unique_ptr<Helper>> helpers, Parker& coordinator,
+                     const CostModel& costs)
     : memory_(std::move(memory)),
       helpers_(helpers),
       coordinator_(coordinator),
+      costs_(costs),
       queues_(memory_->world),
       groups_(memory_->world, blocks_of(*memory_)) {
   for (uint32_t r = 0; r < memory_->world; ++r) {
@@ -185,7 +185,7 @@ bool EngineRun::start_agreed(Group& group) noexcept {
     starved_ = true;
     return false;
   }
-  prepare_collective(running->active, group, *memory_);
+  prepare_collective(running->active, group, *memory_, costs_);
   if (op_of(first) == Op::kBarrier || running->active.slices == 0) {
     complete_group(group, {.algorithm = running->active.algorithm});
     return true;
@@ -219,42 +219,20 @@ bool EngineRun::start_pair(const Pair& pair) noexcept {
   return true;
 }
 
-bool EngineRun::helpers_have_room() const noexcept {
-  return std::all_of(helpers_.begin(), helpers_.end(),
-                     [](const auto& helper) { return helper->has_room(); });
-}
-
 void EngineRun::launch(Running& running) noexcept {
   Active& a = running.active;
   running.busy = true;
   trace_start(running);
-  const bool ring = a.algorithm == shm::Algorithm::kRing;
-  if (!ring && a.slices * kSliceBytes * a.ranks < kShareBytes) return;
-  // A ring's devices are divided among the threads once and for all, so all must take part.
-  if (ring && helpers_have_room()) {
-    a.ring_owners = std::min<uint32_t>(a.ranks, 1 + static_cast<uint32_t>(helpers_.size()));
-  }
-  for (uint32_t t = 1; t <= helpers_.size(); ++t) {
-    HelperTask task{.active = &a};
-    if (ring) {
-      if (t >= a.ring_owners) break;
-      task.ring = &running.group->ring;
-      task.first_device = t * a.ranks / a.ring_owners;
-      task.end_device = (t + 1) * a.ranks / a.ring_owners;
-      task.next = t + 1 < a.ring_owners ? &helpers_[t]->parker() : &coordinator_;
-    }
-    // relaxed: the queue's release publishes it with the task.
-    a.users.fetch_add(1, std::memory_order_relaxed);
-    if (!helpers_[t - 1]->give(task)) {
-      a.users.fetch_sub(1, std::memory_order_relaxed);
-      NPU_CHECK(!ring);
-    }
+  if (a.algorithm == shm::Algorithm::kRing) {
+    share_ring(a, running.group->ring, helpers_, coordinator_);
+  } else if (moved_bytes(a) >= costs_.share_bytes) {
+    share_slices(a, helpers_);
   }
 }
 
 void EngineRun::run_inline(Group& group) noexcept {
   Active& a = small_;
-  prepare_collective(a, group, *memory_);
+  prepare_collective(a, group, *memory_, costs_);
   const Gathering& g = group.matcher.head();
   for (uint32_t m = 0; m < a.ranks; ++m) a.send[m] = g.by_member[m]->s.inline_payload.data();
   alignas(64) std::array<std::byte, shm::kInlineBytes> result{};
@@ -297,11 +275,7 @@ bool EngineRun::step(Running& running) noexcept {
   Active& a = running.active;
   bool moved = false;
   if (a.algorithm == shm::Algorithm::kRing) {
-    Ring& ring = running.group->ring;
-    while (!aborted_ && ring.inject(a)) moved = true;
-    Parker* next = a.ring_owners > 1 ? &helpers_[0]->parker() : nullptr;
-    moved |= serve_ring(ring, a.ranks, 0, a.ranks / a.ring_owners, next, nullptr);
-    moved |= ring.reap();
+    moved = step_ring(a, running.group->ring, helpers_, !aborted_);
   } else if (!aborted_) {
     moved = run_one_slice(a);
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/collectives/active.hpp"
+#include "daemon/collectives/cost_model.hpp"
 #include "daemon/collectives/group.hpp"
 #include "daemon/collectives/helper.hpp"
 #include "daemon/collectives/pair_matcher.hpp"
@@ -31,7 +32,7 @@ struct RunFailure {
 class EngineRun {
  public:
   EngineRun(std::shared_ptr<RunMemory> memory, std::span<const std::unique_ptr<Helper>> helpers,
-            Parker& coordinator);
+            Parker& coordinator, const CostModel& costs);
 
   /// Takes what ranks submitted. A failure is a broken protocol.
   [[nodiscard]] bool take_submissions(uint64_t now, RunFailure& failure) noexcept;
@@ -67,7 +68,6 @@ class EngineRun {
     Active active;
     Group* group = nullptr;  // null: a pair
     Pair pair;
-    uint64_t start_ns = 0;
     bool busy = false;
   };
 
@@ -78,7 +78,6 @@ class EngineRun {
   bool start_agreed(Group& group) noexcept;
   bool start_pair(const Pair& pair) noexcept;
   void launch(Running& running) noexcept;
-  [[nodiscard]] bool helpers_have_room() const noexcept;
   bool step(Running& running) noexcept;
   [[nodiscard]] bool can_step(const Running& running) const noexcept;
   void finish(Running& running) noexcept;
@@ -115,6 +114,7 @@ class EngineRun {
   std::shared_ptr<RunMemory> memory_;
   std::span<const std::unique_ptr<Helper>> helpers_;
   Parker& coordinator_;
+  const CostModel& costs_;
   std::array<shm::SubmissionReader, shm::kMaxDevices> readers_;
   std::array<shm::CompletionWriter, shm::kMaxDevices> writers_;
   StreamQueues queues_;

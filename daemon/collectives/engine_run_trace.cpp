@@ -40,6 +40,7 @@ TraceRecord record_of(const Group& group, const Gathering& g) noexcept {
 TraceRecord record_of(const Pair& pair) noexcept {
   TraceRecord record;
   describe_request(*pair.send, record);
+  record.start_ns = pair.start_ns;
   record.members = (1u << pair.send->rank) | (1u << pair.recv->rank);
   record.root_or_peer = static_cast<int32_t>(pair.recv->rank);
   record.arrival_ns[pair.recv->rank] = pair.recv->arrived_ns;
@@ -77,10 +78,13 @@ void EngineRun::trace_arrival(Pending& half) noexcept {
 }
 
 void EngineRun::trace_start(Running& running) noexcept {
-  running.start_ns = now_ns();
-  if (memory_->recorder == nullptr || running.group == nullptr) return;
+  if (running.group == nullptr) {
+    running.pair.start_ns = now_ns();
+    return;
+  }
   Gathering& g = running.group->matcher.head();
-  g.start_ns = running.start_ns;
+  g.start_ns = now_ns();
+  if (memory_->recorder == nullptr) return;
   TraceRecord record = record_of(*running.group, g);
   record.state = static_cast<uint8_t>(TraceState::kRunning);
   record.algorithm = static_cast<uint8_t>(running.active.algorithm);

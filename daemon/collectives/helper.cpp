@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/lockfree/spsc_queue.hpp>
+
+#include "shm/base/error.hpp"
 
 namespace npu::daemon {
 
@@ -27,6 +30,49 @@ bool Helper::give(const HelperTask& task) noexcept {
 }
 
 bool Helper::has_room() const noexcept { return queue_->tasks.write_available() != 0; }
+
+namespace {
+
+/// Counts one more user and hands the task over; false if the helper is full.
+bool give_task(Helper& helper, const HelperTask& task) noexcept {
+  // relaxed: the queue's release publishes it with the task.
+  task.active->users.fetch_add(1, std::memory_order_relaxed);
+  if (helper.give(task)) return true;
+  task.active->users.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
+}  // namespace
+
+void share_slices(Active& a, std::span<const std::unique_ptr<Helper>> helpers) noexcept {
+  for (const auto& helper : helpers) (void)give_task(*helper, {.active = &a});
+}
+
+void share_ring(Active& a, Ring& ring, std::span<const std::unique_ptr<Helper>> helpers,
+                Parker& coordinator) noexcept {
+  a.ring_owners = 1;
+  const bool room = std::all_of(helpers.begin(), helpers.end(),
+                                [](const auto& helper) { return helper->has_room(); });
+  if (!room) return;
+  a.ring_owners = std::min<uint32_t>(a.ranks, 1 + static_cast<uint32_t>(helpers.size()));
+  for (uint32_t t = 1; t < a.ring_owners; ++t) {
+    const HelperTask task{.active = &a,
+                          .ring = &ring,
+                          .first_device = t * a.ranks / a.ring_owners,
+                          .end_device = (t + 1) * a.ranks / a.ring_owners,
+                          .next = t + 1 < a.ring_owners ? &helpers[t]->parker() : &coordinator};
+    NPU_CHECK(give_task(*helpers[t - 1], task));
+  }
+}
+
+bool step_ring(Active& a, Ring& ring, std::span<const std::unique_ptr<Helper>> helpers,
+               bool inject) noexcept {
+  bool moved = false;
+  while (inject && ring.inject(a)) moved = true;
+  Parker* next = a.ring_owners > 1 ? &helpers[0]->parker() : nullptr;
+  moved |= serve_ring(ring, a.ranks, 0, a.ranks / a.ring_owners, next, nullptr);
+  return ring.reap() || moved;
+}
 
 bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
                 Parker* coordinator) noexcept {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "daemon/collectives/active.hpp"
@@ -48,6 +49,19 @@ class Helper {
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
+
+/// Asks every helper that has room to take slices of a `direct` operation.
+void share_slices(Active& active, std::span<const std::unique_ptr<Helper>> helpers) noexcept;
+
+/// Divides the devices of a ring among the coordinator and as many helpers as have room for all of
+/// them to take part, once and for all of this operation; sets active.ring_owners.
+void share_ring(Active& active, Ring& ring, std::span<const std::unique_ptr<Helper>> helpers,
+                Parker& coordinator) noexcept;
+
+/// The coordinator's round of a ring: injects, serves its own devices, reaps. True if anything
+/// moved.
+bool step_ring(Active& active, Ring& ring, std::span<const std::unique_ptr<Helper>> helpers,
+               bool inject) noexcept;
 
 /// Serves devices [first, end) of a ring once each; notifies `next` when a token crossed to its
 /// devices and `coordinator` when a slice finished. True if anything moved.

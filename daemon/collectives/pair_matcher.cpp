@@ -26,7 +26,8 @@ void PairMatcher::add(Pending& pending, uint32_t peer) noexcept {
     unmatched_[pending.rank].push_back({&pending, peer});
     return;
   }
-  matched_.push_back(send ? Pair{&pending, partner->pending} : Pair{partner->pending, &pending});
+  matched_.push_back(send ? Pair{&pending, partner->pending, 0}
+                           : Pair{partner->pending, &pending, 0});
   waiting.erase(partner);
 }
 

@@ -13,6 +13,7 @@ namespace npu::daemon {
 struct Pair {
   Pending* send = nullptr;
   Pending* recv = nullptr;
+  uint64_t start_ns = 0;  // 0: not started
 };
 
 /// Thread: one.

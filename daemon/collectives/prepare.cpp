@@ -74,7 +74,8 @@ void set_type(Active& a, const shm::Submission& s) noexcept {
 
 }  // namespace
 
-void prepare_collective(Active& a, const Group& group, const RunMemory& memory) noexcept {
+void prepare_collective(Active& a, const Group& group, const RunMemory& memory,
+                        const CostModel& costs) noexcept {
   const Gathering& g = group.matcher.head();
   const shm::Submission& s = g.by_member[0]->s;
   set_type(a, s);
@@ -87,8 +88,9 @@ void prepare_collective(Active& a, const Group& group, const RunMemory& memory) 
     a.recv[m] = arena + of_member.s.recv_offset;
     if (shm::op_has_vectors(a.op)) a.vectors[m] = &of_member.vectors;
   }
-  if (static_cast<shm::Algorithm>(s.algorithm) == shm::Algorithm::kRing &&
-      a.op == Op::kAllReduce) {
+  if (a.op == Op::kAllReduce &&
+      costs.choose(static_cast<shm::Algorithm>(s.algorithm), a.ranks,
+                   a.count * a.element_bytes) == shm::Algorithm::kRing) {
     a.algorithm = shm::Algorithm::kRing;
     a.slice_elements = Ring::slice_elements(a.element_bytes, a.kernel->acc_size);
   }

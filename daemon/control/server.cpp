@@ -91,6 +91,8 @@ Result<void> Server::Impl::open() {
                      swept.restored);
   }
   NPU_TRY(engine_, Engine::start({.threads = options.engine_threads}));
+  log("eng").info("calibrated all-reduce costs threads={} model='{}'", engine_->threads(),
+                  engine_->costs().text());
   NPU_TRY(segments_, Worker::start("npud-segments"));
   NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
   NPU_TRY(signals_, signal_descriptor());
