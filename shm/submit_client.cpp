@@ -7,12 +7,23 @@
 
 namespace npu::shm {
 
+namespace {
+
+/// Differs from thread to thread for as long as both live.
+uintptr_t this_thread() noexcept {
+  thread_local const char token = 0;
+  return reinterpret_cast<uintptr_t>(&token);
+}
+
+}  // namespace
+
 Submitter::Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board,
                      RunHints& hints, uint64_t generation) noexcept
     : page_(page), status_(status), board_(board), hints_(hints), generation_(generation) {
   for (uint64_t i = 0; i < kQueueDepth; ++i) {
     turn_[i].store(i, std::memory_order_relaxed);
     holder_[i].store(Holder::kIdle, std::memory_order_relaxed);
+    thread_[i].store(0, std::memory_order_relaxed);
   }
 }
 
@@ -98,27 +109,31 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
     if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_relaxed))
       break;
   } while (true);
-  for (size_t i = 0; i < requests.size(); ++i) write_entry(ticket + i, requests[i]);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    thread_[(ticket + i) % kQueueDepth].store(this_thread(), std::memory_order_relaxed);
+    write_entry(ticket + i, requests[i]);
+  }
   announce(before, requests.size(), arrival);
   return ticket;
 }
 
-bool Submitter::wait_for_room(size_t n) noexcept {
+Submitter::Room Submitter::wait_for_room(size_t n) noexcept {
   const uint32_t word = released_.load(std::memory_order_seq_cst);
   room_waiters_.fetch_add(1, std::memory_order_seq_cst);
   const uint64_t first = next_.load(std::memory_order_relaxed);
-  bool soon = true;
-  for (size_t i = 0; i < n && soon; ++i) {
+  Room room = Room::kSoon;
+  for (size_t i = 0; i < n; ++i) {
     if (slot_free(first + i)) continue;
-    soon = holder_[(first + i) % kQueueDepth].load(std::memory_order_acquire) == Holder::kWaiting;
-    if (soon) {
-      futex_wait(released_, word, kWaitSlice);  // ended by release()
-      break;
-    }
-    soon = slot_free(first + i) || next_.load(std::memory_order_relaxed) != first;
+    const uint64_t slot = (first + i) % kQueueDepth;
+    const bool waits = holder_[slot].load(std::memory_order_acquire) == Holder::kWaiting;
+    const bool mine = thread_[slot].load(std::memory_order_relaxed) == this_thread();
+    if (next_.load(std::memory_order_relaxed) != first) break;  // another thread found room
+    room = waits ? Room::kSoon : mine ? Room::kNever : Room::kMaybe;
+    if (room != Room::kNever) futex_wait(released_, word, kWaitSlice);  // ended by release()
+    break;
   }
   room_waiters_.fetch_sub(1, std::memory_order_relaxed);
-  return soon;
+  return room;
 }
 
 bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {

@@ -72,9 +72,12 @@ class Submitter {
                                                const Arrival& arrival) noexcept;
 
   /// After an empty submit of `n`: sleeps until a slot may have become free, at most a wait slice.
-  /// False if no thread is about to free it (its holder is not inside a wait): the caller must
-  /// release a ticket first.
-  [[nodiscard]] bool wait_for_room(size_t n) noexcept;
+  enum class Room : uint8_t {
+    kSoon,   // try again: it is free, or its holder is inside a wait
+    kMaybe,  // try again, but not for ever: another thread holds it and is not waiting yet
+    kNever,  // the calling thread holds it, and must release it first
+  };
+  [[nodiscard]] Room wait_for_room(size_t n) noexcept;
 
   /// True and fills `outcome` once the ticket is complete. Does not wait.
   [[nodiscard]] bool poll(uint64_t ticket, Outcome& outcome) const noexcept;
@@ -107,6 +110,7 @@ class Submitter {
   alignas(kLineBytes) std::atomic<uint64_t> next_{0};
   std::array<std::atomic<uint64_t>, kQueueDepth> turn_;
   std::array<std::atomic<Holder>, kQueueDepth> holder_;
+  std::array<std::atomic<uintptr_t>, kQueueDepth> thread_;  // that submitted, see this_thread()
   std::atomic<uint32_t> released_{0};       // futex word of wait_for_room
   std::atomic<uint32_t> room_waiters_{0};
 };

@@ -60,8 +60,10 @@ shm::Arrival Communicator::arrival(Op op) const noexcept {
 }
 
 Result<void> Communicator::check_open(const char* what) const {
-  if (!destroyed_.load(std::memory_order_acquire)) return {};
-  return fail(Code::kFailedPrecondition, "{}: communicator {} was destroyed", what, membership_.id);
+  const bool destroyed = destroyed_.load(std::memory_order_acquire);
+  if (!destroyed && !suspended_.load(std::memory_order_acquire)) return {};
+  return fail(Code::kFailedPrecondition, "{}: communicator {} {}", what, membership_.id,
+              destroyed ? "was destroyed" : "is suspended; resume it first");
 }
 
 Result<uint64_t> Communicator::offset_of(const void* p, uint64_t bytes, bool copy_in, void* back_to,

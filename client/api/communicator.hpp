@@ -150,6 +150,12 @@ class Communicator {
   /// every later call is failed_precondition. Sends and receives without a partner must not be left.
   [[nodiscard]] Result<void> destroy(const CollectiveOptions& options = {});
 
+  /// Until resume(), this rank's later calls on the communicator are refused with
+  /// failed_precondition, and take no sequence number; what was submitted goes on. For a checkpoint:
+  /// suspend, wait for what is outstanding, write, resume. Source: HcclCommSuspend.
+  void suspend() noexcept { suspended_.store(true, std::memory_order_release); }
+  void resume() noexcept { suspended_.store(false, std::memory_order_release); }
+
   /// Why the run is over, if it is. Every later call returns this.
   [[nodiscard]] std::optional<Error> failure() const { return queue_.failure(); }
 
@@ -185,7 +191,7 @@ class Communicator {
 
   DeviceQueue& queue_;
   Membership membership_;
-  std::atomic<bool> destroyed_{false};
+  std::atomic<bool> destroyed_{false}, suspended_{false};
 };
 
 }  // namespace npu::client
