@@ -23,11 +23,15 @@ std::string program(const std::string& name) {
 
 DaemonProcess::DaemonProcess(std::vector<std::string> extra_args) {
   socket_ = dir_.path() + "/run/npud.sock";
-  std::vector<std::string> args = {program("npud"), "--runtime-dir", dir_.path() + "/run",
-                                   "--state-dir",   state_dir(),     "--foreground"};
-  args.insert(args.end(), extra_args.begin(), extra_args.end());
+  args_ = {program("npud"), "--runtime-dir", dir_.path() + "/run",
+           "--state-dir",   state_dir(),     "--foreground"};
+  args_.insert(args_.end(), extra_args.begin(), extra_args.end());
+  start();
+}
+
+void DaemonProcess::start() {
   std::vector<char*> argv;
-  for (std::string& a : args) argv.push_back(a.data());
+  for (std::string& a : args_) argv.push_back(a.data());
   argv.push_back(nullptr);
   pid_ = ::fork();
   if (pid_ == 0) {

@@ -18,6 +18,8 @@ class DaemonProcess {
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
 
+  /// Starts it again in the same place after stop().
+  void start();
   [[nodiscard]] const std::string& socket() const noexcept { return socket_; }
   [[nodiscard]] std::string state_dir() const { return dir_.path() + "/state"; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
@@ -29,6 +31,7 @@ class DaemonProcess {
  private:
   TempDir dir_;
   std::string socket_;
+  std::vector<std::string> args_;
   pid_t pid_ = -1;
 };
 
