@@ -171,9 +171,7 @@ bool EngineRun::start_agreed(Group& group) noexcept {
     return true;
   }
   if (op_of(first) == Op::kDestroy) {
-    const uint32_t id = group.id;
-    complete_group(group, {.algorithm = shm::Algorithm::kDirect});
-    groups_.destroy(id);
+    run_destroy(group);
     return true;
   }
   if (is_inline(first)) {
@@ -269,6 +267,23 @@ void EngineRun::run_split(Group& group) noexcept {
   trace_end(group, {}, 0);
   group.matcher.pop(now_);
   ring_board(*memory_, group.rank_mask);
+}
+
+void EngineRun::run_destroy(Group& group) noexcept {
+  complete_group(group, {.algorithm = shm::Algorithm::kDirect});
+  // Its operations are done, but a helper may still be on its way out of the last ring.
+  destroyed_.push_back(groups_.release(group.id));
+  free_destroyed();
+}
+
+void EngineRun::free_destroyed() noexcept {
+  std::erase_if(destroyed_, [this](const std::unique_ptr<Group>& group) {
+    return std::none_of(pool_.begin(), pool_.end(), [&group](const Running& running) {
+      // Pairs with the helpers' release when they leave.
+      return running.group == group.get() &&
+             running.active.users.load(std::memory_order_acquire) != 0;
+    });
+  });
 }
 
 bool EngineRun::step(Running& running) noexcept {

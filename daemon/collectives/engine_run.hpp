@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/collectives/active.hpp"
 #include "daemon/collectives/cost_model.hpp"
@@ -66,7 +67,7 @@ class EngineRun {
   /// An operation in progress: a communicator's head, or a pair.
   struct Running {
     Active active;
-    Group* group = nullptr;  // null: a pair
+    Group* group = nullptr;  // null: a pair; kept after the end, while helpers may use its ring
     Pair pair;
     bool busy = false;
   };
@@ -83,6 +84,8 @@ class EngineRun {
   void finish(Running& running) noexcept;
   void run_inline(Group& group) noexcept;
   void run_split(Group& group) noexcept;
+  void run_destroy(Group& group) noexcept;
+  void free_destroyed() noexcept;
 
   void answer(Pending& pending, const shm::CompletionFields& fields) noexcept;
   void complete_group(Group& group, shm::CompletionFields fields, uint64_t bytes = 0) noexcept;
@@ -120,6 +123,7 @@ class EngineRun {
   StreamQueues queues_;
   GroupTable groups_;
   PairMatcher pairs_;
+  std::vector<std::unique_ptr<Group>> destroyed_;  // until no helper can look at their rings
   std::array<Running, 16> pool_;
   Active small_;          // of payloads inside the descriptors; never shared
   size_t turn_ = 0;       // whose slice is next

@@ -163,6 +163,7 @@ void EngineRun::refuse_cycle(uint64_t now) {
 bool EngineRun::judge(uint64_t now, RunFailure& failure, std::string& warning) {
   if (aborted_ || now - judged_ns_ < kJudgeNs) return false;
   judged_ns_ = now;
+  free_destroyed();
   if (blocked_) refuse_cycle(now);
   for (const auto& group : groups_.slots()) {
     if (group == nullptr || group->current != nullptr) continue;

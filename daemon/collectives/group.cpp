@@ -49,8 +49,9 @@ Group* GroupTable::create(std::span<const uint8_t> world_ranks) noexcept {
   return slot->get();
 }
 
-void GroupTable::destroy(uint32_t id) noexcept {
-  if (find(id) != nullptr) slots_[id % shm::kMaxCommunicators].reset();
+std::unique_ptr<Group> GroupTable::release(uint32_t id) noexcept {
+  if (find(id) == nullptr) return nullptr;
+  return std::move(slots_[id % shm::kMaxCommunicators]);
 }
 
 uint32_t GroupTable::free_slots() const noexcept {

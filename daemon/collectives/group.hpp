@@ -39,7 +39,8 @@ class GroupTable {
   [[nodiscard]] Group* find(uint32_t id) noexcept;
   /// Null when the table or the memory is full.
   [[nodiscard]] Group* create(std::span<const uint8_t> world_ranks) noexcept;
-  void destroy(uint32_t id) noexcept;
+  /// Takes it out of the table; the caller frees it when no engine thread uses its ring any more.
+  [[nodiscard]] std::unique_ptr<Group> release(uint32_t id) noexcept;
   [[nodiscard]] uint32_t free_slots() const noexcept;
 
   /// The slots that are in use, by slot; null where free.

@@ -61,7 +61,7 @@ bool split_group(const Group& group, GroupTable& groups, SplitResult& result) no
     }
   }
   if (n == result.wanted) return true;
-  for (uint32_t i = 0; i < n; ++i) groups.destroy(created[i]);
+  for (uint32_t i = 0; i < n; ++i) (void)groups.release(created[i]);  // never used
   return false;
 }
 

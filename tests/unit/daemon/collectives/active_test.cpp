@@ -47,7 +47,8 @@ TEST(Slices, CoverEachElementOnce) {
 }
 
 TEST(Slices, SkipEmptyPartsOfVectorForms) {
-  auto a = make(shm::Op::kAllGatherV, 0, 8, 8);
+  auto a = make(shm::Op::kAllGather, 0, 8, 8);
+  a->op = shm::Op::kAllGatherV;
   shm::VectorArgs v{};
   const uint64_t counts[] = {0, 40'000, 0, 0, 1, 16'384, 0, 20'000};
   std::copy(std::begin(counts), std::end(counts), v.recv_counts);
