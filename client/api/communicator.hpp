@@ -59,6 +59,9 @@ class Batch {
   [[nodiscard]] Result<void> wait() { return wait(Deadline::never()); }
   [[nodiscard]] Result<void> wait(Deadline deadline);
 
+  /// One handle an item, for a caller who keeps and waits for them itself.
+  [[nodiscard]] std::span<Work> works() noexcept { return {works_.data(), n_}; }
+
  private:
   friend class Communicator;
   std::array<Work, kMaxItems> works_;
