@@ -55,7 +55,8 @@ shm::Request Communicator::make_request(Op op, const CollectiveOptions& options)
 }
 
 shm::Arrival Communicator::arrival(Op op) const noexcept {
-  if (shm::op_is_pairwise(op)) return {};
+  // A destroy is not counted either: the count could arrive when the slot's next user has begun.
+  if (shm::op_is_pairwise(op) || op == Op::kDestroy) return {};
   return {membership_.id % shm::kMaxCommunicators, membership_.rank, membership_.size};
 }
 

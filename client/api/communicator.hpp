@@ -28,8 +28,8 @@ struct CollectiveOptions {
   /// From the moment it waits for a rank; 0 = never. Empty: NPU_COLL_TIMEOUT, else a minute.
   std::optional<milliseconds> timeout;
   bool sum_squares = false;
-  /// fp16/bf16 sum and mean: accumulate in fp64, so that the bits do not depend on the order of
-  /// ranks. Cost: the kernels' README.
+  /// fp16/bf16 sum and mean: accumulate in fp64. The bits of fp16 then do not depend on the order of
+  /// ranks; those of bf16 only if the sum is exact in fp64. Cost: the kernels' README.
   bool strict = false;
   double scale = 1.0;  // premulsum
   Stream stream = {};

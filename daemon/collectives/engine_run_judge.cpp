@@ -169,7 +169,8 @@ bool EngineRun::judge(uint64_t now, RunFailure& failure, std::string& warning) {
     if (group == nullptr || group->current != nullptr) continue;
     if (judge_group(*group, now, failure)) return true;
     Gathering& g = group->matcher.head();
-    if (g.arrived_mask == 0 || g.warned || g.of_first().s.timeout_ms == 0 || !all_first(g)) continue;
+    // One warning a round; the others follow in the next.
+    if (!warning.empty() || g.arrived_mask == 0 || g.warned || g.of_first().s.timeout_ms == 0 || !all_first(g)) continue;
     const uint64_t since = waiting_since(*group);
     const uint64_t limit = std::max(timeout_ns(g.of_first()) / kWarnFraction, kWarnAtLeastNs);
     if (now < since || now - since < limit) continue;

@@ -23,6 +23,12 @@ TEST_F(JobTest, LastLineIsTheDoneRecord) {
   EXPECT_TRUE(std::filesystem::is_directory(got.checkpoint)) << got.checkpoint;
 }
 
+TEST_F(JobTest, TrainingReducesItsGradientsInPlace) {
+  const Outcome got = launch({kFresh});
+  ASSERT_EQ(got.code, 0) << got.err;
+  EXPECT_THAT(got.out, testing::HasSubstr("\"staged_copies\":0,"));
+}
+
 TEST_F(JobTest, EveryCheckpointSaysHowLongItHeldTheJobUp) {
   const Outcome got = launch({kFresh, "checkpoint.every_steps=3"});
   ASSERT_EQ(got.code, 0) << got.err;
