@@ -1,6 +1,7 @@
 #include "daemon/collectives/engine.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,10 @@ using Queue = boost::lockfree::spsc_queue<T*, boost::lockfree::capacity<1024>>;
 /// A pause of the whole daemon longer than this is not counted against any rank (a stopped VM, an
 /// overloaded host).
 constexpr uint64_t kPauseNs = 1'000'000'000;
+
+/// Rounds without work in which the coordinator hands its core on before it sleeps: most often the
+/// ranks that it has just released come back within them, and need not wake it.
+constexpr int kYields = 16;
 
 }  // namespace
 
@@ -193,6 +198,7 @@ void Engine::Impl::sleep() {
 void Engine::Impl::loop() {
   ::pthread_setname_np(::pthread_self(), "npud-coord");
   uint64_t last = now_ns();
+  int idle_rounds = 0;
   while (!stop) {
     bool moved = run_commands();
     const uint64_t now = now_ns();
@@ -202,7 +208,11 @@ void Engine::Impl::loop() {
     last = now;
     for (auto& run : runs) moved |= serve(*run, now);
     moved |= remove_quiet_runs();
-    if (!moved && !stop) {
+    idle_rounds = moved ? 0 : idle_rounds + 1;
+    if (moved || stop) continue;
+    if (idle_rounds <= kYields && !runs.empty()) {
+      ::sched_yield();
+    } else {
       sleep();
       if (runs.empty()) last = now_ns();
     }
