@@ -22,25 +22,24 @@ Submitter::Submitter(SubmitPage& page, const StatusPage& status, const RunBoard&
     : page_(page), status_(status), board_(board), hints_(hints), generation_(generation) {
   for (uint64_t i = 0; i < kQueueDepth; ++i) {
     turn_[i].store(i, std::memory_order_relaxed);
-    holder_[i].store(Holder::kIdle, std::memory_order_relaxed);
+    holder_[i].store(held(i, Holder::kIdle), std::memory_order_relaxed);
     thread_[i].store(0, std::memory_order_relaxed);
   }
 }
 
 bool Submitter::slot_free(uint64_t ticket) noexcept {
   const uint64_t slot = ticket % kQueueDepth;
-  // Pairs with the release in release(): the previous user has read its completion.
-  if (turn_[slot].load(std::memory_order_acquire) == ticket) return true;
-  if (holder_[slot].load(std::memory_order_acquire) != Holder::kGone) return false;
   const uint64_t previous = ticket - kQueueDepth;
+  // Pairs with the release in release(): the previous user has read its completion.
+  uint64_t turn = turn_[slot].load(std::memory_order_acquire);
+  if (turn == ticket) return true;
+  if (turn != previous) return false;
+  if (holder_[slot].load(std::memory_order_acquire) != held(previous, Holder::kGone)) return false;
   if (status_.completions[slot].stamp.load(std::memory_order_acquire) != previous + 1) return false;
-  // Two submitters may both get here; one of them takes the slot back, both then compete for the
-  // ticket.
-  Holder gone = Holder::kGone;
-  if (holder_[slot].compare_exchange_strong(gone, Holder::kIdle, std::memory_order_acq_rel)) {
-    turn_[slot].store(ticket, std::memory_order_release);
-  }
-  return turn_[slot].load(std::memory_order_acquire) == ticket;
+  // Several submitters may get here; one of them takes the slot back, all then compete for the
+  // ticket. Turns only go up: who comes late cannot take it from a later user.
+  return turn_[slot].compare_exchange_strong(turn, ticket, std::memory_order_acq_rel) ||
+         turn == ticket;
 }
 
 bool Submitter::slots_free(uint64_t first, size_t n) noexcept {
@@ -95,9 +94,9 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
   // older than operation number `before` of the communicator.
   const bool counted = arrival.slot < kMaxCommunicators;
   const uint64_t before =
-      counted ? hints_.arrivals[arrival.slot].submitted[arrival.rank].load(
-                    std::memory_order_relaxed)
-              : 0;
+      counted
+          ? hints_.arrivals[arrival.slot].submitted[arrival.rank].load(std::memory_order_relaxed)
+          : 0;
   uint64_t ticket = next_.load(std::memory_order_relaxed);
   do {
     if (!slots_free(ticket, requests.size())) {
@@ -111,6 +110,7 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
   } while (true);
   for (size_t i = 0; i < requests.size(); ++i) {
     thread_[(ticket + i) % kQueueDepth].store(this_thread(), std::memory_order_relaxed);
+    set_holder(ticket + i, Holder::kIdle);  // whoever sees this ticket's holder sees its thread
     write_entry(ticket + i, requests[i]);
   }
   announce(before, requests.size(), arrival);
@@ -125,8 +125,11 @@ Submitter::Room Submitter::wait_for_room(size_t n) noexcept {
   for (size_t i = 0; i < n; ++i) {
     if (slot_free(first + i)) continue;
     const uint64_t slot = (first + i) % kQueueDepth;
-    const bool waits = holder_[slot].load(std::memory_order_acquire) == Holder::kWaiting;
-    const bool mine = thread_[slot].load(std::memory_order_relaxed) == this_thread();
+    const uint64_t previous = first + i - kQueueDepth;
+    const uint64_t holder = holder_[slot].load(std::memory_order_acquire);
+    const bool waits = holder == held(previous, Holder::kWaiting);
+    const bool mine = holder == held(previous, Holder::kIdle) &&
+                      thread_[slot].load(std::memory_order_relaxed) == this_thread();
     if (next_.load(std::memory_order_relaxed) != first) break;  // another thread found room
     room = waits ? Room::kSoon : mine ? Room::kNever : Room::kMaybe;
     if (room != Room::kNever) futex_wait(released_, word, kWaitSlice);  // ended by release()
@@ -160,9 +163,7 @@ bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
 }
 
 void Submitter::release(uint64_t ticket) noexcept {
-  const uint64_t slot = ticket % kQueueDepth;
-  holder_[slot].store(Holder::kIdle, std::memory_order_relaxed);  // before the slot has a next user
-  turn_[slot].store(ticket + kQueueDepth, std::memory_order_release);
+  turn_[ticket % kQueueDepth].store(ticket + kQueueDepth, std::memory_order_release);
   // Word, then waiters; wait_for_room counts itself, then looks at the slot: one sees the other.
   released_.fetch_add(1, std::memory_order_seq_cst);
   if (room_waiters_.load(std::memory_order_seq_cst) != 0) futex_wake(released_, INT_MAX);
