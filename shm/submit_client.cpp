@@ -72,16 +72,26 @@ void Submitter::write_entry(uint64_t ticket, const Request& request) noexcept {
   entry.stamp.store(ticket + 1, std::memory_order_seq_cst);
 }
 
-void Submitter::announce(uint64_t before, size_t n, const Arrival& arrival) noexcept {
-  if (arrival.slot < kMaxCommunicators) {
-    auto& counts = hints_.arrivals[arrival.slot].submitted;
-    // seq_cst: each member adds its own and then reads the others', so the last of them in the
-    // order of all additions sees everybody.
-    counts[arrival.rank].fetch_add(n, std::memory_order_seq_cst);
-    for (uint32_t r = 0; r < arrival.size; ++r) {
-      // Somebody is missing for the first of these operations; its last arrival will ring.
-      if (r != arrival.rank && counts[r].load(std::memory_order_seq_cst) <= before) return;
-    }
+bool Submitter::somebody_missing(uint64_t before, size_t n, const Arrival& arrival) noexcept {
+  if (arrival.slot >= kMaxCommunicators) return false;
+  auto& counts = hints_.arrivals[arrival.slot].submitted;
+  // seq_cst: each member adds its own and then reads the others', so the last of them in the
+  // order of all additions sees everybody.
+  counts[arrival.rank].fetch_add(n, std::memory_order_seq_cst);
+  for (uint32_t r = 0; r < arrival.size; ++r) {
+    if (r != arrival.rank && counts[r].load(std::memory_order_seq_cst) <= before) return true;
+  }
+  return false;
+}
+
+void Submitter::announce(uint64_t first, size_t n, uint64_t before,
+                         const Arrival& arrival) noexcept {
+  // Whoever is missing for the first of these operations will ring when it arrives. But the engine
+  // takes tickets in order: what another thread published behind these tickets, perhaps for another
+  // communicator, was held up until now. seq_cst: a claim that is not seen here comes after these
+  // stamps, and so does its ring.
+  if (somebody_missing(before, n, arrival) && next_.load(std::memory_order_seq_cst) == first + n) {
+    return;
   }
   if (board_.engine.asleep.load(std::memory_order_seq_cst) == 0) return;
   hints_.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
@@ -105,7 +115,8 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
       ticket = again;  // another thread took it; look at the newer one
       continue;
     }
-    if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_relaxed))
+    // seq_cst: see announce().
+    if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_seq_cst))
       break;
   } while (true);
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -113,7 +124,7 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
     set_holder(ticket + i, Holder::kIdle);  // whoever sees this ticket's holder sees its thread
     write_entry(ticket + i, requests[i]);
   }
-  announce(before, requests.size(), arrival);
+  announce(ticket, requests.size(), before, arrival);
   return ticket;
 }
 

@@ -67,7 +67,7 @@ class Submitter {
 
   /// Publishes the requests under consecutive tickets and returns the first. Empty when the ring
   /// has no room for all of them: nothing was sent. Cost: one line written a request, a futex wake
-  /// if the engine sleeps and this rank is the last to arrive.
+  /// if the engine sleeps and this rank is the last to arrive, or another of its threads submits.
   [[nodiscard]] std::optional<uint64_t> submit(std::span<const Request> requests,
                                                const Arrival& arrival) noexcept;
 
@@ -104,7 +104,8 @@ class Submitter {
   [[nodiscard]] bool slot_free(uint64_t ticket) noexcept;
   [[nodiscard]] bool slots_free(uint64_t first, size_t n) noexcept;
   void write_entry(uint64_t ticket, const Request& request) noexcept;
-  void announce(uint64_t before, size_t n, const Arrival& arrival) noexcept;
+  [[nodiscard]] bool somebody_missing(uint64_t before, size_t n, const Arrival& arrival) noexcept;
+  void announce(uint64_t first, size_t n, uint64_t before, const Arrival& arrival) noexcept;
 
   SubmitPage& page_;
   const StatusPage& status_;
