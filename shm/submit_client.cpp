@@ -135,19 +135,31 @@ Submitter::Room Submitter::wait_for_room(size_t n) noexcept {
   Room room = Room::kSoon;
   for (size_t i = 0; i < n; ++i) {
     if (slot_free(first + i)) continue;
-    const uint64_t slot = (first + i) % kQueueDepth;
-    const uint64_t previous = first + i - kQueueDepth;
-    const uint64_t holder = holder_[slot].load(std::memory_order_acquire);
-    const bool waits = holder == held(previous, Holder::kWaiting);
-    const bool mine = holder == held(previous, Holder::kIdle) &&
-                      thread_[slot].load(std::memory_order_relaxed) == this_thread();
     if (next_.load(std::memory_order_relaxed) != first) break;  // another thread found room
-    room = waits ? Room::kSoon : mine ? Room::kNever : Room::kMaybe;
-    if (room != Room::kNever) futex_wait(released_, word, kWaitSlice);  // ended by release()
+    room = sleep_for(first + i, word);
     break;
   }
   room_waiters_.fetch_sub(1, std::memory_order_relaxed);
   return room;
+}
+
+Submitter::Room Submitter::sleep_for(uint64_t ticket, uint32_t word) noexcept {
+  const uint64_t slot = ticket % kQueueDepth;
+  const uint64_t previous = ticket - kQueueDepth;
+  const uint64_t holder = holder_[slot].load(std::memory_order_acquire);
+  if (holder == held(previous, Holder::kGone)) {
+    // Its completion frees the slot. Flag, doorbell, re-check, sleep: pairs with ring_board.
+    page_.rank.waiting.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t bell = board_.doorbell.value.load(std::memory_order_seq_cst);
+    if (!slot_free(ticket)) futex_wait(board_.doorbell.value, bell, kWaitSlice);
+    page_.rank.waiting.fetch_sub(1, std::memory_order_relaxed);
+    return Room::kMaybe;
+  }
+  const bool mine = holder == held(previous, Holder::kIdle) &&
+                    thread_[slot].load(std::memory_order_relaxed) == this_thread();
+  if (mine) return Room::kNever;
+  futex_wait(released_, word, kWaitSlice);  // ended by release() and abandon()
+  return holder == held(previous, Holder::kWaiting) ? Room::kSoon : Room::kMaybe;
 }
 
 bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
@@ -175,6 +187,15 @@ bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
 
 void Submitter::release(uint64_t ticket) noexcept {
   turn_[ticket % kQueueDepth].store(ticket + kQueueDepth, std::memory_order_release);
+  wake_room_waiters();
+}
+
+void Submitter::abandon(uint64_t ticket) noexcept {
+  set_holder(ticket, Holder::kGone);
+  wake_room_waiters();
+}
+
+void Submitter::wake_room_waiters() noexcept {
   // Word, then waiters; wait_for_room counts itself, then looks at the slot: one sees the other.
   released_.fetch_add(1, std::memory_order_seq_cst);
   if (room_waiters_.load(std::memory_order_seq_cst) != 0) futex_wake(released_, INT_MAX);

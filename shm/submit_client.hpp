@@ -90,7 +90,7 @@ class Submitter {
   void release(uint64_t ticket) noexcept;
 
   /// The caller will never ask for this ticket again; its slot is taken back once it is complete.
-  void abandon(uint64_t ticket) noexcept { set_holder(ticket, Holder::kGone); }
+  void abandon(uint64_t ticket) noexcept;
 
  private:
   enum class Holder : uint8_t { kIdle, kWaiting, kGone };
@@ -103,6 +103,8 @@ class Submitter {
   }
   [[nodiscard]] bool slot_free(uint64_t ticket) noexcept;
   [[nodiscard]] bool slots_free(uint64_t first, size_t n) noexcept;
+  [[nodiscard]] Room sleep_for(uint64_t ticket, uint32_t word) noexcept;
+  void wake_room_waiters() noexcept;
   void write_entry(uint64_t ticket, const Request& request) noexcept;
   [[nodiscard]] bool somebody_missing(uint64_t before, size_t n, const Arrival& arrival) noexcept;
   void announce(uint64_t first, size_t n, uint64_t before, const Arrival& arrival) noexcept;
@@ -116,7 +118,7 @@ class Submitter {
   std::array<std::atomic<uint64_t>, kQueueDepth> turn_;
   std::array<std::atomic<uint64_t>, kQueueDepth> holder_;   // held()
   std::array<std::atomic<uintptr_t>, kQueueDepth> thread_;  // that submitted, see this_thread()
-  std::atomic<uint32_t> released_{0};                       // futex word of wait_for_room
+  std::atomic<uint32_t> released_{0};  // futex word of wait_for_room: a slot changed its holder
   std::atomic<uint32_t> room_waiters_{0};
 };
 
