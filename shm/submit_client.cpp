@@ -22,25 +22,24 @@ Submitter::Submitter(SubmitPage& page, const StatusPage& status, const RunBoard&
     : page_(page), status_(status), board_(board), hints_(hints), generation_(generation) {
   for (uint64_t i = 0; i < kQueueDepth; ++i) {
     turn_[i].store(i, std::memory_order_relaxed);
-    holder_[i].store(Holder::kIdle, std::memory_order_relaxed);
+    holder_[i].store(held(i, Holder::kIdle), std::memory_order_relaxed);
     thread_[i].store(0, std::memory_order_relaxed);
   }
 }
 
 bool Submitter::slot_free(uint64_t ticket) noexcept {
   const uint64_t slot = ticket % kQueueDepth;
-  // Pairs with the release in release(): the previous user has read its completion.
-  if (turn_[slot].load(std::memory_order_acquire) == ticket) return true;
-  if (holder_[slot].load(std::memory_order_acquire) != Holder::kGone) return false;
   const uint64_t previous = ticket - kQueueDepth;
+  // Pairs with the release in release(): the previous user has read its completion.
+  uint64_t turn = turn_[slot].load(std::memory_order_acquire);
+  if (turn == ticket) return true;
+  if (turn != previous) return false;
+  if (holder_[slot].load(std::memory_order_acquire) != held(previous, Holder::kGone)) return false;
   if (status_.completions[slot].stamp.load(std::memory_order_acquire) != previous + 1) return false;
-  // Two submitters may both get here; one of them takes the slot back, both then compete for the
-  // ticket.
-  Holder gone = Holder::kGone;
-  if (holder_[slot].compare_exchange_strong(gone, Holder::kIdle, std::memory_order_acq_rel)) {
-    turn_[slot].store(ticket, std::memory_order_release);
-  }
-  return turn_[slot].load(std::memory_order_acquire) == ticket;
+  // Several submitters may get here; one of them takes the slot back, all then compete for the
+  // ticket. Turns only go up: who comes late cannot take it from a later user.
+  return turn_[slot].compare_exchange_strong(turn, ticket, std::memory_order_acq_rel) ||
+         turn == ticket;
 }
 
 bool Submitter::slots_free(uint64_t first, size_t n) noexcept {
@@ -73,16 +72,26 @@ void Submitter::write_entry(uint64_t ticket, const Request& request) noexcept {
   entry.stamp.store(ticket + 1, std::memory_order_seq_cst);
 }
 
-void Submitter::announce(uint64_t before, size_t n, const Arrival& arrival) noexcept {
-  if (arrival.slot < kMaxCommunicators) {
-    auto& counts = hints_.arrivals[arrival.slot].submitted;
-    // seq_cst: each member adds its own and then reads the others', so the last of them in the
-    // order of all additions sees everybody.
-    counts[arrival.rank].fetch_add(n, std::memory_order_seq_cst);
-    for (uint32_t r = 0; r < arrival.size; ++r) {
-      // Somebody is missing for the first of these operations; its last arrival will ring.
-      if (r != arrival.rank && counts[r].load(std::memory_order_seq_cst) <= before) return;
-    }
+bool Submitter::somebody_missing(uint64_t before, size_t n, const Arrival& arrival) noexcept {
+  if (arrival.slot >= kMaxCommunicators) return false;
+  auto& counts = hints_.arrivals[arrival.slot].submitted;
+  // seq_cst: each member adds its own and then reads the others', so the last of them in the
+  // order of all additions sees everybody.
+  counts[arrival.rank].fetch_add(n, std::memory_order_seq_cst);
+  for (uint32_t r = 0; r < arrival.size; ++r) {
+    if (r != arrival.rank && counts[r].load(std::memory_order_seq_cst) <= before) return true;
+  }
+  return false;
+}
+
+void Submitter::announce(uint64_t first, size_t n, uint64_t before,
+                         const Arrival& arrival) noexcept {
+  // Whoever is missing for the first of these operations will ring when it arrives. But the engine
+  // takes tickets in order: what another thread published behind these tickets, perhaps for another
+  // communicator, was held up until now. seq_cst: a claim that is not seen here comes after these
+  // stamps, and so does its ring.
+  if (somebody_missing(before, n, arrival) && next_.load(std::memory_order_seq_cst) == first + n) {
+    return;
   }
   if (board_.engine.asleep.load(std::memory_order_seq_cst) == 0) return;
   hints_.doorbell.value.fetch_add(1, std::memory_order_seq_cst);
@@ -95,9 +104,9 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
   // older than operation number `before` of the communicator.
   const bool counted = arrival.slot < kMaxCommunicators;
   const uint64_t before =
-      counted ? hints_.arrivals[arrival.slot].submitted[arrival.rank].load(
-                    std::memory_order_relaxed)
-              : 0;
+      counted
+          ? hints_.arrivals[arrival.slot].submitted[arrival.rank].load(std::memory_order_relaxed)
+          : 0;
   uint64_t ticket = next_.load(std::memory_order_relaxed);
   do {
     if (!slots_free(ticket, requests.size())) {
@@ -106,14 +115,16 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
       ticket = again;  // another thread took it; look at the newer one
       continue;
     }
-    if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_relaxed))
+    // seq_cst: see announce().
+    if (next_.compare_exchange_weak(ticket, ticket + requests.size(), std::memory_order_seq_cst))
       break;
   } while (true);
   for (size_t i = 0; i < requests.size(); ++i) {
     thread_[(ticket + i) % kQueueDepth].store(this_thread(), std::memory_order_relaxed);
+    set_holder(ticket + i, Holder::kIdle);  // whoever sees this ticket's holder sees its thread
     write_entry(ticket + i, requests[i]);
   }
-  announce(before, requests.size(), arrival);
+  announce(ticket, requests.size(), before, arrival);
   return ticket;
 }
 
@@ -124,16 +135,31 @@ Submitter::Room Submitter::wait_for_room(size_t n) noexcept {
   Room room = Room::kSoon;
   for (size_t i = 0; i < n; ++i) {
     if (slot_free(first + i)) continue;
-    const uint64_t slot = (first + i) % kQueueDepth;
-    const bool waits = holder_[slot].load(std::memory_order_acquire) == Holder::kWaiting;
-    const bool mine = thread_[slot].load(std::memory_order_relaxed) == this_thread();
     if (next_.load(std::memory_order_relaxed) != first) break;  // another thread found room
-    room = waits ? Room::kSoon : mine ? Room::kNever : Room::kMaybe;
-    if (room != Room::kNever) futex_wait(released_, word, kWaitSlice);  // ended by release()
+    room = sleep_for(first + i, word);
     break;
   }
   room_waiters_.fetch_sub(1, std::memory_order_relaxed);
   return room;
+}
+
+Submitter::Room Submitter::sleep_for(uint64_t ticket, uint32_t word) noexcept {
+  const uint64_t slot = ticket % kQueueDepth;
+  const uint64_t previous = ticket - kQueueDepth;
+  const uint64_t holder = holder_[slot].load(std::memory_order_acquire);
+  if (holder == held(previous, Holder::kGone)) {
+    // Its completion frees the slot. Flag, doorbell, re-check, sleep: pairs with ring_board.
+    page_.rank.waiting.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t bell = board_.doorbell.value.load(std::memory_order_seq_cst);
+    if (!slot_free(ticket)) futex_wait(board_.doorbell.value, bell, kWaitSlice);
+    page_.rank.waiting.fetch_sub(1, std::memory_order_relaxed);
+    return Room::kMaybe;
+  }
+  const bool mine = holder == held(previous, Holder::kIdle) &&
+                    thread_[slot].load(std::memory_order_relaxed) == this_thread();
+  if (mine) return Room::kNever;
+  futex_wait(released_, word, kWaitSlice);  // ended by release() and abandon()
+  return holder == held(previous, Holder::kWaiting) ? Room::kSoon : Room::kMaybe;
 }
 
 bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
@@ -160,9 +186,16 @@ bool Submitter::poll(uint64_t ticket, Outcome& outcome) const noexcept {
 }
 
 void Submitter::release(uint64_t ticket) noexcept {
-  const uint64_t slot = ticket % kQueueDepth;
-  holder_[slot].store(Holder::kIdle, std::memory_order_relaxed);  // before the slot has a next user
-  turn_[slot].store(ticket + kQueueDepth, std::memory_order_release);
+  turn_[ticket % kQueueDepth].store(ticket + kQueueDepth, std::memory_order_release);
+  wake_room_waiters();
+}
+
+void Submitter::abandon(uint64_t ticket) noexcept {
+  set_holder(ticket, Holder::kGone);
+  wake_room_waiters();
+}
+
+void Submitter::wake_room_waiters() noexcept {
   // Word, then waiters; wait_for_room counts itself, then looks at the slot: one sees the other.
   released_.fetch_add(1, std::memory_order_seq_cst);
   if (room_waiters_.load(std::memory_order_seq_cst) != 0) futex_wake(released_, INT_MAX);

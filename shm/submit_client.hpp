@@ -57,9 +57,9 @@ struct Arrival {
 };
 
 /// Invariants: (1) ticket t uses entry and completion slot t % kQueueDepth; (2) the slot's turn is
-/// t from the moment ticket t - kQueueDepth was released; (3) an entry is written only by the
-/// thread that claimed its ticket. Thread: all members may be called from any thread; one release
-/// a ticket.
+/// t from the moment ticket t - kQueueDepth was released, and never goes back; (3) an entry is
+/// written only by the thread that claimed its ticket. Thread: all members may be called from any
+/// thread; one release a ticket.
 class Submitter {
  public:
   Submitter(SubmitPage& page, const StatusPage& status, const RunBoard& board, RunHints& hints,
@@ -67,7 +67,7 @@ class Submitter {
 
   /// Publishes the requests under consecutive tickets and returns the first. Empty when the ring
   /// has no room for all of them: nothing was sent. Cost: one line written a request, a futex wake
-  /// if the engine sleeps and this rank is the last to arrive.
+  /// if the engine sleeps and this rank is the last to arrive, or another of its threads submits.
   [[nodiscard]] std::optional<uint64_t> submit(std::span<const Request> requests,
                                                const Arrival& arrival) noexcept;
 
@@ -90,17 +90,24 @@ class Submitter {
   void release(uint64_t ticket) noexcept;
 
   /// The caller will never ask for this ticket again; its slot is taken back once it is complete.
-  void abandon(uint64_t ticket) noexcept { set_holder(ticket, Holder::kGone); }
+  void abandon(uint64_t ticket) noexcept;
 
  private:
   enum class Holder : uint8_t { kIdle, kWaiting, kGone };
+  /// What a slot's user is about, with its ticket: what an earlier user left says nothing.
+  [[nodiscard]] static uint64_t held(uint64_t ticket, Holder holder) noexcept {
+    return ticket * 4 + static_cast<uint64_t>(holder);
+  }
   void set_holder(uint64_t ticket, Holder holder) noexcept {
-    holder_[ticket % kQueueDepth].store(holder, std::memory_order_release);
+    holder_[ticket % kQueueDepth].store(held(ticket, holder), std::memory_order_release);
   }
   [[nodiscard]] bool slot_free(uint64_t ticket) noexcept;
   [[nodiscard]] bool slots_free(uint64_t first, size_t n) noexcept;
+  [[nodiscard]] Room sleep_for(uint64_t ticket, uint32_t word) noexcept;
+  void wake_room_waiters() noexcept;
   void write_entry(uint64_t ticket, const Request& request) noexcept;
-  void announce(uint64_t before, size_t n, const Arrival& arrival) noexcept;
+  [[nodiscard]] bool somebody_missing(uint64_t before, size_t n, const Arrival& arrival) noexcept;
+  void announce(uint64_t first, size_t n, uint64_t before, const Arrival& arrival) noexcept;
 
   SubmitPage& page_;
   const StatusPage& status_;
@@ -109,9 +116,9 @@ class Submitter {
   const uint64_t generation_;
   alignas(kLineBytes) std::atomic<uint64_t> next_{0};
   std::array<std::atomic<uint64_t>, kQueueDepth> turn_;
-  std::array<std::atomic<Holder>, kQueueDepth> holder_;
+  std::array<std::atomic<uint64_t>, kQueueDepth> holder_;   // held()
   std::array<std::atomic<uintptr_t>, kQueueDepth> thread_;  // that submitted, see this_thread()
-  std::atomic<uint32_t> released_{0};       // futex word of wait_for_room
+  std::atomic<uint32_t> released_{0};  // futex word of wait_for_room: a slot changed its holder
   std::atomic<uint32_t> room_waiters_{0};
 };
 
