@@ -169,7 +169,8 @@ Fault validate_vectors(const Submission& s, const VectorArgs& v, const Submissio
   if (fault != Fault::kNone) return fault;
   const uint32_t own = op == Op::kAllToAllV ? kMaxDevices : limits.rank;
   if (self_overlap(recv)) return Fault::kOverlap;
-  const bool bad = op == Op::kAllGatherV ? any_overlap(recv, send, own) : any_overlap(send, recv, own);
+  const bool bad =
+      op == Op::kAllGatherV ? any_overlap(recv, send, own) : any_overlap(send, recv, own);
   return bad ? Fault::kOverlap : Fault::kNone;
 }
 

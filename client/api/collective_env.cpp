@@ -28,10 +28,11 @@ Result<void> apply_algorithms(std::string_view value, CollectiveEnv& env) {
     const size_t end = std::min(value.find(',', begin), value.size());
     const auto entry = value.substr(begin, end - begin);
     if (!apply_entry(entry, env)) {
-      return fail_exit(Code::kInvalidArgument, Exit::kBadConfig,
-                       "NPU_COLL_ALGO='{}': '{}' is not understood; write ring, direct or auto, or a "
-                       "list as all-reduce=ring,broadcast=direct",
-                       value, entry);
+      return fail_exit(
+          Code::kInvalidArgument, Exit::kBadConfig,
+          "NPU_COLL_ALGO='{}': '{}' is not understood; write ring, direct or auto, or a "
+          "list as all-reduce=ring,broadcast=direct",
+          value, entry);
     }
     begin = end + 1;
   }

@@ -23,13 +23,18 @@ bool may_be_inline(Op op) noexcept {
 }  // namespace
 
 Result<void> Batch::wait(Deadline deadline) {
-  std::optional<Error> first;
+  std::optional<Error> late;
   for (size_t i = 0; i < n_; ++i) {
     if (!works_[i].valid()) continue;
     auto done = works_[i].wait(deadline);
-    if (!done && !first) first = std::move(done.error());
+    if (done) continue;
+    // One that is only late keeps its handle; what failed is remembered for the wait that ends it
+    // all.
+    auto& kept = works_[i].valid() ? late : failed_;
+    if (!kept) kept = std::move(done.error());
   }
-  if (first) return tl::unexpected(std::move(*first));
+  if (late) return tl::unexpected(std::move(*late));
+  if (failed_) return tl::unexpected(*failed_);
   return {};
 }
 
@@ -47,8 +52,8 @@ shm::Request Communicator::make_request(Op op, const CollectiveOptions& options)
   request.algorithm = options.algorithm == shm::Algorithm::kAuto ? env.of(op) : options.algorithm;
   request.stream = options.stream.id;
   request.communicator = membership_.id;
-  request.flags = (options.sum_squares ? shm::kFlagSumSquares : 0) |
-                  (options.strict ? shm::kFlagStrict : 0);
+  request.flags =
+      (options.sum_squares ? shm::kFlagSumSquares : 0) | (options.strict ? shm::kFlagStrict : 0);
   request.timeout_ms = timeout_ms(options.timeout.value_or(env.timeout.value_or(kTimeout)));
   request.scale = options.scale;
   return request;
@@ -318,8 +323,9 @@ Result<Batch> Communicator::batch(std::span<const PointToPoint> items,
     requests[i] = make_request(sends ? Op::kSend : Op::kRecv, options);
     requests[i].flags = i + 1 < items.size() ? shm::kFlagJoined : 0;
     requests[i].root = item.peer;
-    const Buffers buffers{item.buffer, item.buffer, item.count, item.dtype,
-                          sends ? item.count : 0, sends ? 0 : item.count};
+    const Buffers buffers{
+        item.buffer,           item.buffer, item.count, item.dtype, sends ? item.count : 0,
+        sends ? 0 : item.count};
     auto one = place(requests[i], buffers);
     if (one) placed[i] = *one;
     if (!one) failed = std::move(one.error());

@@ -28,14 +28,15 @@ struct CollectiveOptions {
   /// From the moment it waits for a rank; 0 = never. Empty: NPU_COLL_TIMEOUT, else a minute.
   std::optional<milliseconds> timeout;
   bool sum_squares = false;
-  /// fp16/bf16 sum and mean: accumulate in fp64. The bits of fp16 then do not depend on the order of
-  /// ranks; those of bf16 only if the sum is exact in fp64. Cost: the kernels' README.
+  /// fp16/bf16 sum and mean: accumulate in fp64. The bits of fp16 then do not depend on the order
+  /// of ranks; those of bf16 only if the sum is exact in fp64. Cost: the kernels' README.
   bool strict = false;
   double scale = 1.0;  // premulsum
   Stream stream = {};
 };
 
-/// Counts and displacements of a v form, in elements by rank; as many as the communicator has ranks.
+/// Counts and displacements of a v form, in elements by rank; as many as the communicator has
+/// ranks.
 struct Layout {
   std::span<const uint64_t> counts, displs;
 };
@@ -66,6 +67,7 @@ class Batch {
   friend class Communicator;
   std::array<Work, kMaxItems> works_;
   size_t n_ = 0;
+  std::optional<Error> failed_;
 };
 
 /// Which ranks form a communicator; what split answers.
@@ -77,9 +79,11 @@ struct Membership {
 
 /// Buffers should lie in the device's arena. Payloads of at most 40 bytes travel in the descriptor
 /// and may lie anywhere; others outside the arena are copied through the staging region, if the
-/// device was attached with one, and counted. Operations of one communicator run in submission
-/// order on every rank. Thread: any; two threads on one communicator are safe, their operations are
-/// ordered as they happen to be submitted. Nothing here allocates or locks but split and staging.
+/// device was attached with one, and counted. Both kinds are taken when the call is made and given
+/// back by wait(), so they do not see operations that are outstanding before them. Operations of
+/// one communicator run in submission order on every rank. Thread: any; two threads on one
+/// communicator are safe, their operations are ordered as they happen to be submitted. Nothing here
+/// allocates or locks but split and staging.
 class Communicator {
  public:
   Communicator(DeviceQueue& queue, const Membership& membership);
@@ -150,12 +154,13 @@ class Communicator {
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key,
                                                             const CollectiveOptions& options = {});
   /// Ends the communicator once every member asks for it, after what was submitted before. Blocks;
-  /// every later call is failed_precondition. Sends and receives without a partner must not be left.
+  /// every later call is failed_precondition. Sends and receives without a partner must not be
+  /// left.
   [[nodiscard]] Result<void> destroy(const CollectiveOptions& options = {});
 
   /// Until resume(), this rank's later calls on the communicator are refused with
-  /// failed_precondition, and take no sequence number; what was submitted goes on. For a checkpoint:
-  /// suspend, wait for what is outstanding, write, resume. Source: HcclCommSuspend.
+  /// failed_precondition, and take no sequence number; what was submitted goes on. For a
+  /// checkpoint: suspend, wait for what is outstanding, write, resume. Source: HcclCommSuspend.
   void suspend() noexcept { suspended_.store(true, std::memory_order_release); }
   void resume() noexcept { suspended_.store(false, std::memory_order_release); }
 
@@ -185,8 +190,8 @@ class Communicator {
                                              const CollectiveOptions& options);
   [[nodiscard]] Result<void> check_open(const char* what) const;
   [[nodiscard]] Result<Placed> place(shm::Request& request, const Buffers& buffers);
-  [[nodiscard]] Result<uint64_t> offset_of(const void* p, uint64_t bytes, bool copy_in, void* back_to,
-                                           const char* what, StagedCopy& staged);
+  [[nodiscard]] Result<uint64_t> offset_of(const void* p, uint64_t bytes, bool copy_in,
+                                           void* back_to, const char* what, StagedCopy& staged);
   [[nodiscard]] Result<void> set_layout(const Layout& layout, uint64_t* counts, uint64_t* displs,
                                         uint64_t& elements, const char* what) const;
   [[nodiscard]] Result<uint64_t> all_parts(uint64_t count, const char* what) const;

@@ -72,7 +72,7 @@ struct Device::Impl {
   std::optional<Error> error;
   bool leaving = false;
   bool left = false;
-  std::atomic<bool> failed{false};  // release after `error` is set
+  std::atomic<bool> failed{false};   // release after `error` is set
   std::atomic<uint32_t> streams{1};  // bit i: stream i is in use
 };
 

@@ -79,8 +79,8 @@ bool DeviceQueue::sleep_until(uint64_t ticket, Deadline deadline, shm::Outcome& 
     const bool ended = over();
     return submitter_.poll(ticket, outcome) || ended;
   };
-  // Bounded, and each time another rank runs: the core is handed on, not burnt. What is saved is the
-  // sleep of a core that nobody else wants, from which a virtual machine wakes slowly.
+  // Bounded, and each time another rank runs: the core is handed on, not burnt. What is saved is
+  // the sleep of a core that nobody else wants, from which a virtual machine wakes slowly.
   for (int i = 0; i < kYields && !decided(); ++i) ::sched_yield();
   const uint32_t bits = 1u << place_.rank;
   while (!decided()) {

@@ -22,9 +22,10 @@ struct DevicePlace {
   const shm::StatusPage* status = nullptr;
   const shm::RunBoard* board = nullptr;
   shm::RunHints* hints = nullptr;
-  std::span<std::byte> arena;    // all of it, as the daemon counts offsets
-  std::span<std::byte> staging;  // the part of it where copies of outside buffers live; may be empty
-  CollectiveEnv env;               // defaults of operations
+  std::span<std::byte> arena;  // all of it, as the daemon counts offsets
+  std::span<std::byte>
+      staging;        // the part of it where copies of outside buffers live; may be empty
+  CollectiveEnv env;  // defaults of operations
   uint64_t generation = 0;
   uint32_t rank = 0, world = 1;
   std::function<Error()> failure;             // what went wrong when `failed` is set
@@ -64,7 +65,8 @@ class DeviceQueue {
 
  private:
   [[nodiscard]] Error run_error() const;
-  [[nodiscard]] bool sleep_until(uint64_t ticket, Deadline deadline, shm::Outcome& outcome) noexcept;
+  [[nodiscard]] bool sleep_until(uint64_t ticket, Deadline deadline,
+                                 shm::Outcome& outcome) noexcept;
 
   DevicePlace place_;
   shm::Submitter submitter_;

@@ -15,8 +15,8 @@ RegionAllocator::RegionAllocator(std::span<std::byte> region) noexcept : region_
 Result<std::byte*> RegionAllocator::allocate(uint64_t bytes, const char* what) {
   const std::lock_guard lock(mutex_);
   if (bytes <= region_.size()) {  // so that rounding up cannot overflow
-    const uint64_t size = (std::max<uint64_t>(bytes, 1) + shm::kLineBytes - 1) / shm::kLineBytes *
-                          shm::kLineBytes;
+    const uint64_t size =
+        (std::max<uint64_t>(bytes, 1) + shm::kLineBytes - 1) / shm::kLineBytes * shm::kLineBytes;
     const auto fit = std::find_if(free_.begin(), free_.end(),
                                   [size](const auto& piece) { return piece.second >= size; });
     if (fit != free_.end()) {

@@ -57,7 +57,8 @@ double measure_memory_bandwidth(unsigned threads) {
   double best = 0;
   for (int round = 0; round < kRounds; ++round) {
     best = std::max(best, bytes / round_of(buffers, one_stream));
-    best = std::max(best, bytes * (kFloats - 1024.0 * 7) / kFloats / round_of(buffers, eight_streams));
+    best =
+        std::max(best, bytes * (kFloats - 1024.0 * 7) / kFloats / round_of(buffers, eight_streams));
   }
   return best;
 }

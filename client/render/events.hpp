@@ -109,7 +109,7 @@ struct DoneEvent {
   double img_s = 0;
   double seconds = 0;
   int64_t staged_copies = 0;  // buffers outside the arena that collectives had to copy
-  std::string checkpoint;  // path of the last durable one, empty if none
+  std::string checkpoint;     // path of the last durable one, empty if none
   std::string weights_digest;
 };
 

@@ -69,7 +69,8 @@ void execute(Active& a, const Slice& s) noexcept {
       return copy_to(a, s, a.send[a.root], dst, a.ranks);
     case shm::Op::kAllGather:
     case shm::Op::kAllGatherV:
-      for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + part_offset(a, r, part, false) + at;
+      for (uint32_t r = 0; r < a.ranks; ++r)
+        dst[r] = a.recv[r] + part_offset(a, r, part, false) + at;
       return copy_to(a, s, a.send[part], dst, a.ranks);
     case shm::Op::kScatter:
       dst[0] = a.recv[part] + at;

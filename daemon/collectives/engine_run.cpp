@@ -48,8 +48,7 @@ bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
   for (uint32_t r = 0; r < memory_->world; ++r) {
     for (int i = 0; i < kTakePerRound && readers_[r].ready(); ++i) {
       Pending* pending = queues_.claim(r, readers_[r].taken());
-      const bool kept =
-          pending != nullptr && readers_[r].pop(pending->s, pending->vectors);
+      const bool kept = pending != nullptr && readers_[r].pop(pending->s, pending->vectors);
       if (!kept) {
         failure = {Code::kInvalidArgument, static_cast<int32_t>(r),
                    fmt::format("rank {} (pid {}) broke the submission protocol (entry reused)", r,
@@ -248,12 +247,12 @@ void EngineRun::run_inline(Group& group) noexcept {
 void EngineRun::run_split(Group& group) noexcept {
   SplitResult result;
   if (!split_group(group, groups_, result)) {
-    refuse_group(group, Code::kResourceExhausted, -1,
-                 fmt::format("{}: no room for {} more communicators, {} of {} are in use; destroy "
-                             "some first",
-                             describe(*group.matcher.head().by_member[0]), result.wanted,
-                             shm::kMaxCommunicators - groups_.free_slots(),
-                             shm::kMaxCommunicators));
+    refuse_group(
+        group, Code::kResourceExhausted, -1,
+        fmt::format("{}: no room for {} more communicators, {} of {} are in use; destroy "
+                    "some first",
+                    describe(*group.matcher.head().by_member[0]), result.wanted,
+                    shm::kMaxCommunicators - groups_.free_slots(), shm::kMaxCommunicators));
     return;
   }
   const Gathering& g = group.matcher.head();
@@ -327,8 +326,7 @@ bool EngineRun::can_advance() const noexcept {
   if (dirty_ && !aborted_) return true;
   for (const Running& running : pool_) {
     if (running.busy && can_step(running)) return true;
-    const bool is_free =
-        !running.busy && running.active.users.load(std::memory_order_acquire) == 0;
+    const bool is_free = !running.busy && running.active.users.load(std::memory_order_acquire) == 0;
     if (starved_ && is_free && !aborted_) return true;
   }
   return false;
@@ -400,8 +398,7 @@ void EngineRun::refuse_group(Group& group, Code code, int32_t culprit,
 
 void EngineRun::refuse_pair(const Pair& pair, Code code, int32_t culprit,
                             const std::string& text) noexcept {
-  complete_pair(pair,
-                {.code = static_cast<uint8_t>(code), .culprit = culprit, .error_text = text});
+  complete_pair(pair, {.code = static_cast<uint8_t>(code), .culprit = culprit, .error_text = text});
 }
 
 void EngineRun::refuse_alone(Pending& pending, Code code, const std::string& text) noexcept {

@@ -1,6 +1,7 @@
-// A run as the coordinator sees it: readers, writers, communicators, and the operations in progress.
-// Private to the engine. engine_run.cpp takes, starts, executes and answers; engine_run_judge.cpp
-// says why a run or an operation fails; engine_run_trace.cpp keeps the flight recorder.
+// A run as the coordinator sees it: readers, writers, communicators, and the operations in
+// progress. Private to the engine. engine_run.cpp takes, starts, executes and answers;
+// engine_run_judge.cpp says why a run or an operation fails; engine_run_trace.cpp keeps the flight
+// recorder.
 #pragma once
 
 #include <array>
@@ -45,7 +46,8 @@ class EngineRun {
   bool advance() noexcept;
   [[nodiscard]] bool can_advance() const noexcept;
   /// Deadlines, ranks that left, cyclic waits; cheap, a few times a wait slice. True with the
-  /// failure filled if the run must end. `warning` is filled when an operation waits unusually long.
+  /// failure filled if the run must end. `warning` is filled when an operation waits unusually
+  /// long.
   [[nodiscard]] bool judge(uint64_t now, RunFailure& failure, std::string& warning);
   /// Publishes the abort. Operations in progress are abandoned at the next slice border.
   Error abort(const RunFailure& failure);
@@ -125,9 +127,9 @@ class EngineRun {
   PairMatcher pairs_;
   std::vector<std::unique_ptr<Group>> destroyed_;  // until no helper can look at their rings
   std::array<Running, 16> pool_;
-  Active small_;          // of payloads inside the descriptors; never shared
-  size_t turn_ = 0;       // whose slice is next
-  uint64_t now_ = 0;      // of the present round
+  Active small_;      // of payloads inside the descriptors; never shared
+  size_t turn_ = 0;   // whose slice is next
+  uint64_t now_ = 0;  // of the present round
   uint64_t judged_ns_ = 0;
   bool dirty_ = false;    // something arrived or ended: look for what can start
   bool starved_ = false;  // something could start but for a free place in the pool

@@ -33,9 +33,9 @@ bool EngineRun::refuse_if_wrong(Group& group) noexcept {
   const Gathering& g = group.matcher.head();
   if (const auto m = group.matcher.faulty_member()) {
     const Pending& p = *g.by_member[*m];
-    refuse_group(group, Code::kInvalidArgument, static_cast<int32_t>(p.rank),
-                 fmt::format("{}: rank {} passed a bad {}", describe(p), p.rank,
-                             fault_name(p.fault)));
+    refuse_group(
+        group, Code::kInvalidArgument, static_cast<int32_t>(p.rank),
+        fmt::format("{}: rank {} passed a bad {}", describe(p), p.rank, fault_name(p.fault)));
     return true;
   }
   if (const auto m = group.matcher.mismatch()) {
@@ -57,9 +57,9 @@ bool EngineRun::refuse_if_wrong(Group& group) noexcept {
 bool EngineRun::refuse_if_wrong(const Pair& pair) noexcept {
   for (const Pending* p : {pair.send, pair.recv}) {
     if (p->fault == shm::Fault::kNone) continue;
-    refuse_pair(pair, Code::kInvalidArgument, static_cast<int32_t>(p->rank),
-                fmt::format("{}: rank {} passed a bad {}", describe(*p), p->rank,
-                            fault_name(p->fault)));
+    refuse_pair(
+        pair, Code::kInvalidArgument, static_cast<int32_t>(p->rank),
+        fmt::format("{}: rank {} passed a bad {}", describe(*p), p->rank, fault_name(p->fault)));
     return true;
   }
   const char* field = pair.send->s.dtype != pair.recv->s.dtype   ? "data type"
@@ -95,11 +95,11 @@ uint64_t EngineRun::waiting_since(const Group& group) const noexcept {
 std::string EngineRun::late_text(const Pending& first, uint32_t missing, uint32_t arrived,
                                  const std::string& last) const {
   const auto rank = static_cast<uint32_t>(__builtin_ctz(missing));
-  return fmt::format("rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted {}); "
-                     "rank{} {} waited",
-                     std::popcount(missing) > 1 ? "s" : "", rank_list(missing),
-                     first.s.timeout_ms / 1000.0, rank, memory_->ranks[rank].pid, last,
-                     std::popcount(arrived) > 1 ? "s" : "", rank_list(arrived));
+  return fmt::format(
+      "rank{} {} did not arrive within {} s (rank {}: pid {}, last submitted {}); "
+      "rank{} {} waited",
+      std::popcount(missing) > 1 ? "s" : "", rank_list(missing), first.s.timeout_ms / 1000.0, rank,
+      memory_->ranks[rank].pid, last, std::popcount(arrived) > 1 ? "s" : "", rank_list(arrived));
 }
 
 bool EngineRun::judge_group(const Group& group, uint64_t now, RunFailure& failure) {
@@ -130,10 +130,10 @@ bool EngineRun::judge_half(const PairMatcher::Half& half, uint64_t now, RunFailu
   const Pending& p = *half.pending;
   if (!queues_.first(p)) return false;
   if ((left_mask_ & (1u << half.peer)) != 0) {
-    failure = {Code::kAborted, static_cast<int32_t>(half.peer),
-               fmt::format("{} of rank {}: rank {} has left the run", describe(p), p.rank,
-                           half.peer),
-               true};
+    failure = {
+        Code::kAborted, static_cast<int32_t>(half.peer),
+        fmt::format("{} of rank {}: rank {} has left the run", describe(p), p.rank, half.peer),
+        true};
     return true;
   }
   const uint64_t since = std::max(p.arrived_ns, queues_.last_removed_ns(p));
@@ -150,8 +150,8 @@ void EngineRun::refuse_cycle(uint64_t now) {
   const WaitCycle cycle = find_wait_cycle(groups_, pairs_, queues_);
   if (cycle.empty()) return;
   for (Group* group : cycle.groups) {
-    refuse_group(*group, Code::kFailedPrecondition,
-                 static_cast<int32_t>(group->members[0]), cycle.text);
+    refuse_group(*group, Code::kFailedPrecondition, static_cast<int32_t>(group->members[0]),
+                 cycle.text);
   }
   for (const Pair& pair : cycle.pairs) {
     refuse_pair(pair, Code::kFailedPrecondition, static_cast<int32_t>(pair.send->rank), cycle.text);
@@ -170,15 +170,17 @@ bool EngineRun::judge(uint64_t now, RunFailure& failure, std::string& warning) {
     if (judge_group(*group, now, failure)) return true;
     Gathering& g = group->matcher.head();
     // One warning a round; the others follow in the next.
-    if (!warning.empty() || g.arrived_mask == 0 || g.warned || g.of_first().s.timeout_ms == 0 || !all_first(g)) continue;
+    if (!warning.empty() || g.arrived_mask == 0 || g.warned || g.of_first().s.timeout_ms == 0 ||
+        !all_first(g))
+      continue;
     const uint64_t since = waiting_since(*group);
     const uint64_t limit = std::max(timeout_ns(g.of_first()) / kWarnFraction, kWarnAtLeastNs);
     if (now < since || now - since < limit) continue;
     g.warned = true;
-    warning = fmt::format(
-        "{} waits for rank(s) {} since {:.1f} s", describe(g.of_first()),
-        rank_list(world_mask(*group, group->matcher.full_mask() & ~g.arrived_mask)),
-        static_cast<double>(now - since) * 1e-9);
+    warning =
+        fmt::format("{} waits for rank(s) {} since {:.1f} s", describe(g.of_first()),
+                    rank_list(world_mask(*group, group->matcher.full_mask() & ~g.arrived_mask)),
+                    static_cast<double>(now - since) * 1e-9);
   }
   for (uint32_t r = 0; r < memory_->world; ++r) {
     for (const PairMatcher::Half& half : pairs_.unmatched(r)) {

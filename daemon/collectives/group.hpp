@@ -20,7 +20,7 @@ struct Group {
 
   uint32_t id;
   uint32_t size;
-  uint32_t rank_mask = 0;                          // world ranks
+  uint32_t rank_mask = 0;                           // world ranks
   std::array<uint8_t, shm::kMaxDevices> members{};  // world rank of each member
   Matcher matcher;
   Ring ring;

@@ -21,9 +21,9 @@ struct Gathering {
   uint64_t first_ns = 0;
   uint64_t last_ns = 0;
   uint64_t start_ns = 0;
-  uint64_t trace = 0;  // its record in the flight recorder
-  bool warned = false; // its long wait was reported
-  uint32_t mark = 0;   // scratch of the search for cyclic waits
+  uint64_t trace = 0;   // its record in the flight recorder
+  bool warned = false;  // its long wait was reported
+  uint32_t mark = 0;    // scratch of the search for cyclic waits
   std::array<Pending*, shm::kMaxDevices> by_member{};
 
   [[nodiscard]] const Pending& of_first() const noexcept {
@@ -46,8 +46,8 @@ class Matcher {
   explicit Matcher(uint32_t size);
 
   /// Gives the submission the member's next sequence number. Null if the member is a whole window
-  /// ahead of the slowest: it broke the protocol. A faulty submission still takes its place, so that
-  /// every rank gets the error and the next operation works.
+  /// ahead of the slowest: it broke the protocol. A faulty submission still takes its place, so
+  /// that every rank gets the error and the next operation works.
   [[nodiscard]] Gathering* add(uint32_t member, Pending& pending, uint64_t now) noexcept;
 
   /// The oldest collective that is not done; its mask may be empty.

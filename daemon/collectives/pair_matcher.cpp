@@ -27,7 +27,7 @@ void PairMatcher::add(Pending& pending, uint32_t peer) noexcept {
     return;
   }
   matched_.push_back(send ? Pair{&pending, partner->pending, 0}
-                           : Pair{partner->pending, &pending, 0});
+                          : Pair{partner->pending, &pending, 0});
   waiting.erase(partner);
 }
 

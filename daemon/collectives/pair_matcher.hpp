@@ -1,5 +1,5 @@
-// Pairs sends with receives: first in, first out for each communicator, source and destination. Pure
-// bookkeeping over private copies, no allocation after construction.
+// Pairs sends with receives: first in, first out for each communicator, source and destination.
+// Pure bookkeeping over private copies, no allocation after construction.
 #pragma once
 
 #include <array>

@@ -40,9 +40,7 @@ uint64_t written_bytes(const Active& a) noexcept {
 }
 
 /// In place the line was just read: a plain store is free of the read, and keeps it cached.
-bool in_place(const Active& a) noexcept {
-  return a.op == Op::kAllReduce && a.send[0] == a.recv[0];
-}
+bool in_place(const Active& a) noexcept { return a.op == Op::kAllReduce && a.send[0] == a.recv[0]; }
 
 Accumulate accumulate_of(const shm::Submission& s) noexcept {
   return (s.flags & shm::kFlagStrict) != 0 ? Accumulate::kStrict : Accumulate::kDefault;
@@ -67,9 +65,9 @@ void set_type(Active& a, const shm::Submission& s) noexcept {
   a.ring_owners = 1;
   a.block_sums = nullptr;
   a.vectors.fill(nullptr);
-  a.kernel = shm::op_reduces(a.op) ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op),
-                                                    accumulate_of(s))
-                                   : nullptr;
+  a.kernel = shm::op_reduces(a.op)
+                 ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op), accumulate_of(s))
+                 : nullptr;
 }
 
 }  // namespace
@@ -88,9 +86,8 @@ void prepare_collective(Active& a, const Group& group, const RunMemory& memory,
     a.recv[m] = arena + of_member.s.recv_offset;
     if (shm::op_has_vectors(a.op)) a.vectors[m] = &of_member.vectors;
   }
-  if (a.op == Op::kAllReduce &&
-      costs.choose(static_cast<shm::Algorithm>(s.algorithm), a.ranks,
-                   a.count * a.element_bytes) == shm::Algorithm::kRing) {
+  if (a.op == Op::kAllReduce && costs.choose(static_cast<shm::Algorithm>(s.algorithm), a.ranks,
+                                             a.count * a.element_bytes) == shm::Algorithm::kRing) {
     a.algorithm = shm::Algorithm::kRing;
     a.slice_elements = Ring::slice_elements(a.element_bytes, a.kernel->acc_size);
   }

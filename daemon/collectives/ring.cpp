@@ -1,8 +1,8 @@
 #include "daemon/collectives/ring.hpp"
 
+#include <algorithm>
 #include <boost/lockfree/policies.hpp>
 #include <boost/lockfree/spsc_queue.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <vector>

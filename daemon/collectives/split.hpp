@@ -18,6 +18,7 @@ struct SplitResult {
 /// created then. Matches MPI_Comm_split and torch.distributed.new_group's ordering by rank. Cost:
 /// allocates the new communicators: 30 KB each, and a ring's scratch of 1 MiB that is not touched
 /// before its first ring.
-[[nodiscard]] bool split_group(const Group& group, GroupTable& groups, SplitResult& result) noexcept;
+[[nodiscard]] bool split_group(const Group& group, GroupTable& groups,
+                               SplitResult& result) noexcept;
 
 }  // namespace npu::daemon

@@ -16,10 +16,10 @@ struct Pending {
   shm::Submission s;
   shm::VectorArgs vectors;  // if the operation has any
   shm::Fault fault = shm::Fault::kNone;
-  uint32_t rank = 0;         // in the world
-  uint64_t sequence = 0;     // of its communicator, or of its pair of ranks
+  uint32_t rank = 0;      // in the world
+  uint64_t sequence = 0;  // of its communicator, or of its pair of ranks
   uint64_t arrived_ns = 0;
-  uint64_t trace = 0;        // its record in the flight recorder
+  uint64_t trace = 0;  // its record in the flight recorder
   bool in_use = false;
   // Stream links: indices into the rank's table, kNone at the ends. Entries of one batch start
   // together.
@@ -28,8 +28,8 @@ struct Pending {
   uint32_t mark = 0;  // scratch of the search for cyclic waits
 };
 
-/// Invariants: (1) an entry is in exactly one stream from add() to remove(); (2) only entries of the
-/// first batch of a stream may start. Thread: one.
+/// Invariants: (1) an entry is in exactly one stream from add() to remove(); (2) only entries of
+/// the first batch of a stream may start. Thread: one.
 class StreamQueues {
  public:
   explicit StreamQueues(uint32_t world);

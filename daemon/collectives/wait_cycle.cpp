@@ -21,7 +21,8 @@ class Search {
  public:
   Search(GroupTable& groups, PairMatcher& pairs, StreamQueues& queues) : queues_(queues) {
     for (const auto& group : groups.slots()) {
-      if (group == nullptr || group->current != nullptr || !group->matcher.head_complete()) continue;
+      if (group == nullptr || group->current != nullptr || !group->matcher.head_complete())
+        continue;
       Node node{.group = group.get(), .pair = {}, .entries = {}};
       const Gathering& g = group->matcher.head();
       node.entries.assign(g.by_member.begin(), g.by_member.begin() + group->size);
@@ -58,8 +59,8 @@ class Search {
     return -1;
   }
 
-  /// Depth first; true when path_ ends in a node that is on it already. Recursion is at most as deep
-  /// as there are complete operations: 64 heads and 1024 pairs.
+  /// Depth first; true when path_ ends in a node that is on it already. Recursion is at most as
+  /// deep as there are complete operations: 64 heads and 1024 pairs.
   [[nodiscard]] bool visit(size_t i) {
     nodes_[i].state = Node::State::kOpen;
     path_.push_back({i, nullptr});

@@ -44,15 +44,15 @@ std::string all_reduce(Rank& rank, const Trial& t) {
   std::byte* send = buffers.take(bytes, element, t.shift);
   std::byte* recv = t.in_place ? send : buffers.take(bytes, element, t.shift + 1);
   if (bytes > 0) std::memcpy(send, inputs[rank.id()].data(), bytes);
-  const auto error = error_of(rank.world.all_reduce(
-      send, recv, t.count, t.dtype, t.op, {.algorithm = t.algorithm, .timeout = {}, .scale = kScale}));
+  const auto error =
+      error_of(rank.world.all_reduce(send, recv, t.count, t.dtype, t.op,
+                                     {.algorithm = t.algorithm, .timeout = {}, .scale = kScale}));
   EXPECT_RANK(!error, "{}", error->message);
   const auto want = reference_fold(t.dtype, t.op, inputs, t.count, kScale);
   EXPECT_RANK(bytes == 0 || std::memcmp(recv, want.result.data(), bytes) == 0,
               "{} {} count {} in place {} algorithm {}", dtype_name(t.dtype), reduce_op_name(t.op),
               t.count, t.in_place, static_cast<int>(t.algorithm));
-  EXPECT_RANK(t.in_place || bytes == 0 ||
-                  std::memcmp(send, inputs[rank.id()].data(), bytes) == 0,
+  EXPECT_RANK(t.in_place || bytes == 0 || std::memcmp(send, inputs[rank.id()].data(), bytes) == 0,
               "the send buffer of rank {} changed", rank.id());
   EXPECT_RANK(buffers.guards_hold(), "count {}", t.count);
   return {};
@@ -108,7 +108,8 @@ std::string every_type_and_reduction(Rank& rank) {
           if (auto bad = all_reduce(rank, t); !bad.empty()) return bad;
           t.algorithm = shm::Algorithm::kRing;
           if (auto bad = all_reduce(rank, t); !bad.empty()) return bad;
-          if (auto bad = reduce(rank, t, static_cast<uint32_t>(seed % rank.size())); !bad.empty()) return bad;
+          if (auto bad = reduce(rank, t, static_cast<uint32_t>(seed % rank.size())); !bad.empty())
+            return bad;
           if (auto bad = reduce_scatter(rank, t); !bad.empty()) return bad;
         }
       }
@@ -148,8 +149,7 @@ std::string every_root(Rank& rank) {
       auto* one = reinterpret_cast<uint16_t*>(buffers.take(count * 2, 2));
       const bool mine = rank.id() == root;
       for (uint64_t i = 0; i < count * n; ++i) all[i] = token(rank.id(), i);
-      EXPECT_RANK(
-          done(rank.world.scatter(mine ? all : nullptr, one, count, DType::kUint16, root)));
+      EXPECT_RANK(done(rank.world.scatter(mine ? all : nullptr, one, count, DType::kUint16, root)));
       for (uint64_t i = 0; i < count; ++i) {
         EXPECT_RANK(one[i] == token(root, rank.id() * count + i), "scatter root {} at {}", root, i);
       }
@@ -199,12 +199,11 @@ std::string vector_forms(Rank& rank) {
     uint64_t untouched = 0;
     for (uint64_t i = 0; i < end; ++i) untouched += recv[i] == 0xffff;
     EXPECT_RANK(untouched >= end - written, "gaps stay");
-    EXPECT_RANK(done(rank.world.reduce_scatter_v(send, recv, {counts, displs}, DType::kUint16,
-                                                 ReduceOp::kSum)));
+    EXPECT_RANK(done(
+        rank.world.reduce_scatter_v(send, recv, {counts, displs}, DType::kUint16, ReduceOp::kSum)));
     for (uint64_t i = 0; i < counts[me]; ++i) {
       uint16_t sum = 0;
-      for (uint32_t r = 0; r < n; ++r)
-        sum = static_cast<uint16_t>(sum + token(r, displs[me] + i));
+      for (uint32_t r = 0; r < n; ++r) sum = static_cast<uint16_t>(sum + token(r, displs[me] + i));
       EXPECT_RANK(recv[i] == sum, "base {} at {}", base, i);
     }
     EXPECT_RANK(buffers.guards_hold());
@@ -250,8 +249,8 @@ std::string exchange(Rank& rank) {
   auto* vectored = reinterpret_cast<uint16_t*>(buffers.take(kCount * n * 2, 2));
   for (uint64_t i = 0; i < kCount * n; ++i) from[i] = token(me, i);
   EXPECT_RANK(done(rank.world.all_to_all(from, plain, kCount, DType::kUint16)));
-  EXPECT_RANK(
-      done(rank.world.all_to_all_v(from, {equal, displs}, vectored, {equal, displs}, DType::kUint16)));
+  EXPECT_RANK(done(
+      rank.world.all_to_all_v(from, {equal, displs}, vectored, {equal, displs}, DType::kUint16)));
   EXPECT_RANK(std::memcmp(plain, vectored, kCount * n * 2) == 0);
   return {};
 }
@@ -262,8 +261,7 @@ std::string gather_in_place(Rank& rank) {
     Buffers buffers(rank.arena);
     auto* all = reinterpret_cast<uint16_t*>(buffers.take(count * rank.size() * 2, 2, 1));
     for (uint64_t i = 0; i < count; ++i) all[rank.id() * count + i] = token(rank.id(), i);
-    EXPECT_RANK(
-        done(rank.world.all_gather(all + rank.id() * count, all, count, DType::kUint16)));
+    EXPECT_RANK(done(rank.world.all_gather(all + rank.id() * count, all, count, DType::kUint16)));
     for (uint64_t i = 0; i < count * rank.size(); ++i) {
       EXPECT_RANK(all[i] == token(static_cast<uint32_t>(i / count), i % count));
     }
@@ -276,13 +274,13 @@ std::string gather_in_place(Rank& rank) {
 
 std::vector<Case> data_cases() {
   const std::vector<uint32_t> all{1, 2, 3, 4, 5, 6, 7, 8};
-  return {{"EveryTypeAndReductionMatchesTheScalarFold", "1 2 3 4 11 21", all,
-           every_type_and_reduction},
-          {"OddSizesAndAlignments", "5 7 9", {2, 3, 5, 8}, sizes_and_alignments},
-          {"EveryRootWorks", "12", {1, 3, 8}, every_root},
-          {"VectorFormsTakeZeroCountsGapsAndAnyOrder", "13", {1, 2, 5, 8}, vector_forms},
-          {"AllToAllVIsAllToAllForEqualCounts", "13 14", {1, 2, 3, 7, 8}, exchange},
-          {"AllGatherWorksInPlace", "2", {2, 3, 8}, gather_in_place}};
+  return {
+      {"EveryTypeAndReductionMatchesTheScalarFold", "1 2 3 4 11 21", all, every_type_and_reduction},
+      {"OddSizesAndAlignments", "5 7 9", {2, 3, 5, 8}, sizes_and_alignments},
+      {"EveryRootWorks", "12", {1, 3, 8}, every_root},
+      {"VectorFormsTakeZeroCountsGapsAndAnyOrder", "13", {1, 2, 5, 8}, vector_forms},
+      {"AllToAllVIsAllToAllForEqualCounts", "13 14", {1, 2, 3, 7, 8}, exchange},
+      {"AllGatherWorksInPlace", "2", {2, 3, 8}, gather_in_place}};
 }
 
 }  // namespace npu::test

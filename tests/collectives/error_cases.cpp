@@ -1,5 +1,5 @@
-// Errors that leave the run alive: mismatches and bad arguments, told to every rank, nothing written,
-// the next operation works.
+// Errors that leave the run alive: mismatches and bad arguments, told to every rank, nothing
+// written, the next operation works.
 #include <cstring>
 
 #include "tests/collectives/rank_body.hpp"
@@ -63,8 +63,8 @@ std::string mismatches(Rank& rank) {
     const auto error = t.call();
     EXPECT_RANK(says(error, Code::kFailedPrecondition, t.field), "{}: {}", t.field,
                 error ? error->message : "it worked");
-    EXPECT_RANK(says(error, Code::kFailedPrecondition, fmt::format("ranks 0 and {}", odd_one)), "{}",
-                error->message);
+    EXPECT_RANK(says(error, Code::kFailedPrecondition, fmt::format("ranks 0 and {}", odd_one)),
+                "{}", error->message);
     for (uint64_t i = 0; i < kCount; ++i) EXPECT_RANK(data[i] == 7, "{} wrote", t.field);
     if (auto bad = still_works(rank); !bad.empty()) return bad;
   }
@@ -113,8 +113,8 @@ std::string bad_arguments(Rank& rank) {
                    Code::kInvalidArgument, "alignment"));
   EXPECT_RANK(says(error_of(w.broadcast(data, 1000, DType::kFloat32, rank.size())),
                    Code::kInvalidArgument, "root"));
-  EXPECT_RANK(says(error_of(w.broadcast(data, 3, DType::kFloat32, 9)), Code::kInvalidArgument,
-                   "root"));
+  EXPECT_RANK(
+      says(error_of(w.broadcast(data, 3, DType::kFloat32, 9)), Code::kInvalidArgument, "root"));
   EXPECT_RANK(says(error_of(w.all_reduce(data, data, 100, static_cast<DType>(77), ReduceOp::kSum)),
                    Code::kInvalidArgument, ""));
   EXPECT_RANK(says(error_of(w.barrier({.timeout = {}, .stream = {200}})), Code::kInvalidArgument,
@@ -126,9 +126,8 @@ std::string bad_arguments(Rank& rank) {
 std::string one_bad_rank(Rank& rank) {
   auto* data = reinterpret_cast<float*>(rank.arena.data());
   const bool bad_one = rank.id() == 1;
-  const auto error =
-      error_of(rank.world.all_reduce(data, bad_one ? data + 1 : data + 5000, 1000, DType::kFloat32,
-                                     ReduceOp::kSum));
+  const auto error = error_of(rank.world.all_reduce(data, bad_one ? data + 1 : data + 5000, 1000,
+                                                    DType::kFloat32, ReduceOp::kSum));
   EXPECT_RANK(says(error, Code::kInvalidArgument, "rank 1 passed a bad overlap"), "{}",
               error ? error->message : "it worked");
   return still_works(rank);

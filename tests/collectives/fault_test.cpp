@@ -41,7 +41,8 @@ void expect_all(const std::vector<int>& codes, std::initializer_list<size_t> but
 /// The daemon serves a fresh run of everybody.
 void expect_serves(const DaemonProcess& daemon, uint32_t world) {
   expect_all(wait_ranks(fork_ranks(
-      daemon.socket(), world, [](Device& d) { return done(d.world().barrier()) ? 0 : 1; }, "next")));
+      daemon.socket(), world, [](Device& d) { return done(d.world().barrier()) ? 0 : 1; },
+      "next")));
 }
 
 // 31: nobody receives.
@@ -52,10 +53,9 @@ TEST(Deadline, ASendWithoutPartnerNamesThePeer) {
       while (!d.failure()) ::poll(nullptr, 0, 1);
       return 0;
     }
-    const auto error = d.rank() == 0
-                           ? error_of(d.world().send(floats(d), 1000, DType::kFloat32, 1,
-                                                     {.timeout = milliseconds(300)}))
-                           : error_of(d.world().barrier());
+    const auto error = d.rank() == 0 ? error_of(d.world().send(floats(d), 1000, DType::kFloat32, 1,
+                                                               {.timeout = milliseconds(300)}))
+                                     : error_of(d.world().barrier());
     return says(error, Code::kDeadlineExceeded, "send seq 0 (fp32, to rank 1, 1000 elements)") &&
                    says(error, Code::kDeadlineExceeded, "rank 1 did not arrive")
                ? 0
@@ -87,9 +87,8 @@ TEST(Deadline, ALateRankGetsTheVerdictAndNoData) {
     if (d.rank() == 2) {
       while (!d.failure()) ::poll(nullptr, 0, 1);
     }
-    const auto error = error_of(d.world().all_reduce(data, data, 1000, DType::kFloat32,
-                                                     ReduceOp::kSum,
-                                                     {.timeout = milliseconds(200)}));
+    const auto error = error_of(d.world().all_reduce(
+        data, data, 1000, DType::kFloat32, ReduceOp::kSum, {.timeout = milliseconds(200)}));
     if (!says(error, Code::kDeadlineExceeded, "rank 2 did not arrive"))
       return report(d, "late", error);
     return data[0] == 7 && data[999] == 7 ? 0 : 2;
@@ -150,8 +149,8 @@ TEST_P(Death, SurvivorsLearnTheCulpritAndTheDaemonServesTheNextRun) {
     if (!done(d.world().barrier())) return 1;
     if (d.rank() == 2) victim(d, phase);
     for (;;) {
-      const auto error = error_of(d.world().all_reduce(floats(d), floats(d), kLarge,
-                                                       DType::kFloat32, ReduceOp::kSum));
+      const auto error = error_of(
+          d.world().all_reduce(floats(d), floats(d), kLarge, DType::kFloat32, ReduceOp::kSum));
       if (!error) continue;
       return says(error, Code::kAborted, "rank 2 (pid") ? 0 : report(d, "death", error);
     }

@@ -117,8 +117,8 @@ std::string found_inf(Rank& rank) {
         // Minus infinity does not show in a max: it must be seen in the input.
         if (rank.id() == culprit) data[kCount - 1] = -std::numeric_limits<float>::infinity();
         const auto result = reduce_in_place(rank, data, DType::kFloat32, op, algorithm);
-        EXPECT_RANK(result && result->found_inf == (culprit < rank.size()), "culprit {} {}", culprit,
-                    reduce_op_name(op));
+        EXPECT_RANK(result && result->found_inf == (culprit < rank.size()), "culprit {} {}",
+                    culprit, reduce_op_name(op));
         EXPECT_RANK(result->result_inf == (op == ReduceOp::kSum && rank.size() > 1 ? true
                                            : op == ReduceOp::kMax ? rank.size() == 1 && culprit == 0
                                                                   : culprit == 0));
@@ -171,8 +171,8 @@ std::string strict_is_order_independent(Rank& rank) {
   for (const auto algorithm : kAlgorithms) {
     uint64_t first = 0;
     for (uint32_t turn = 0; turn < rank.size(); ++turn) {
-      const auto input =
-          make_input(DType::kFloat16, kCount, Fill::kModerate, 5 + (rank.id() + turn) % rank.size());
+      const auto input = make_input(DType::kFloat16, kCount, Fill::kModerate,
+                                    5 + (rank.id() + turn) % rank.size());
       std::memcpy(data, input.data(), kCount * 2);
       EXPECT_RANK(reduce_in_place(rank, data, DType::kFloat16, ReduceOp::kSum, algorithm, true));
       const uint64_t digest = mix(reinterpret_cast<std::byte*>(data), kCount * 2);

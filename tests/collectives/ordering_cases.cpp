@@ -77,9 +77,9 @@ void model_step(Memory& m, const Step& s) {
 Result<Work> submit_step(Rank& rank, uint32_t* data, const Step& s) {
   auto& w = rank.world;
   uint32_t *send = data + s.send, *recv = data + s.recv;
-  const CollectiveOptions options{.algorithm = s.count % 2 == 0 ? shm::Algorithm::kDirect
-                                                                : shm::Algorithm::kRing,
-                                  .timeout = {}};
+  const CollectiveOptions options{
+      .algorithm = s.count % 2 == 0 ? shm::Algorithm::kDirect : shm::Algorithm::kRing,
+      .timeout = {}};
   switch (s.kind) {
     case 0:
       return w.all_reduce(send, recv, s.count, DType::kUint32, ReduceOp::kSum, options);
@@ -245,8 +245,8 @@ std::string barrier_holds_everybody(Rank& rank, int rounds) {
     const uint64_t left = now_ns();
     if (i % 50 != 0) continue;
     mine = {entered, UINT64_MAX - left};
-    EXPECT_RANK(done(
-        rank.world.all_reduce(mine.data(), mine.data(), 2, DType::kUint64, ReduceOp::kMax)));
+    EXPECT_RANK(
+        done(rank.world.all_reduce(mine.data(), mine.data(), 2, DType::kUint64, ReduceOp::kMax)));
     const uint64_t last_in = mine[0], first_out = UINT64_MAX - mine[1];
     EXPECT_RANK(last_in <= first_out, "round {}", i);
   }

@@ -16,7 +16,9 @@ std::string fifo(Rank& rank) {
   const uint32_t n = rank.size(), me = rank.id();
   auto* data = reinterpret_cast<uint32_t*>(rank.arena.data());
   constexpr int kMessages = 20;
-  const auto count_of = [](int i) -> uint64_t { return i % 3 == 0 ? 4 : 1000 + 10u * static_cast<unsigned>(i); };
+  const auto count_of = [](int i) -> uint64_t {
+    return i % 3 == 0 ? 4 : 1000 + 10u * static_cast<unsigned>(i);
+  };
   for (uint32_t from = 0; from < n; ++from) {
     const uint32_t to = (from + 1) % n;
     if (from == to || (me != from && me != to)) continue;
@@ -89,9 +91,10 @@ std::string batch_of_everybody(Rank& rank) {
 std::string self_send(Rank& rank) {
   auto* data = reinterpret_cast<uint64_t*>(rank.arena.data());
   data[0] = 42;
-  auto send = rank.world.send(data, 100, DType::kUint64, rank.id(), {.timeout = {}, .stream = Stream{1}});
-  auto recv =
-      rank.world.recv(data + 500, 100, DType::kUint64, rank.id(), {.timeout = {}, .stream = Stream{2}});
+  auto send =
+      rank.world.send(data, 100, DType::kUint64, rank.id(), {.timeout = {}, .stream = Stream{1}});
+  auto recv = rank.world.recv(data + 500, 100, DType::kUint64, rank.id(),
+                              {.timeout = {}, .stream = Stream{2}});
   EXPECT_RANK(send && recv && send->wait() && recv->wait());
   EXPECT_RANK(data[500] == 42);
   auto alone = rank.world.send(data, 100, DType::kUint64, rank.id());
@@ -141,7 +144,8 @@ std::string disagreement(Rank& rank) {
 
 // Inside a group, ranks are the group's.
 std::string pairs_in_a_group(Rank& rank) {
-  auto made = rank.world.split(static_cast<int32_t>(rank.id() % 2), -static_cast<int32_t>(rank.id()));
+  auto made =
+      rank.world.split(static_cast<int32_t>(rank.id() % 2), -static_cast<int32_t>(rank.id()));
   EXPECT_RANK(made);
   auto& group = **made;
   if (group.size() >= 2 && group.rank() < 2) {

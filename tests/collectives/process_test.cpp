@@ -31,7 +31,9 @@ void expect_on_processes(const Body& body, uint32_t world, const char* engine_th
   for (const int code : codes) EXPECT_EQ(code, 0);
 }
 
-void PrintTo(const Parameter& p, std::ostream* out) { *out << p.semantics.name << " on " << p.world; }
+void PrintTo(const Parameter& p, std::ostream* out) {
+  *out << p.semantics.name << " on " << p.world;
+}
 
 class Semantics : public testing::TestWithParam<Parameter> {};
 

@@ -48,12 +48,12 @@ struct Case {
 }
 
 /// Leaves the body with place, condition and a printf-like remark.
-#define EXPECT_RANK(condition, ...)                                                     \
-  do {                                                                                  \
-    if (!(condition)) {                                                                 \
+#define EXPECT_RANK(condition, ...)                                                          \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
       return fmt::format("{}:{}: rank {}: {} {}", __FILE__, __LINE__, rank.id(), #condition, \
-                         fmt::format("" __VA_ARGS__));                                  \
-    }                                                                                   \
+                         fmt::format("" __VA_ARGS__));                                       \
+    }                                                                                        \
   } while (0)
 
 /// The error of an operation that was refused, at once or by wait(); empty if it worked.
@@ -64,7 +64,8 @@ struct Case {
   return std::nullopt;
 }
 [[nodiscard]] inline bool done(Result<client::Work> work) { return !error_of(std::move(work)); }
-[[nodiscard]] inline bool says(const std::optional<Error>& error, Code code, std::string_view text) {
+[[nodiscard]] inline bool says(const std::optional<Error>& error, Code code,
+                               std::string_view text) {
   return error && error->code == code && error->message.find(text) != std::string::npos;
 }
 
@@ -86,7 +87,8 @@ class Buffers {
   }
   [[nodiscard]] bool guards_hold() {
     for (const auto& [p, bytes] : taken_) {
-      if (!guard(p - kGuard, p, false) || !guard(p + bytes, p + bytes + kGuard, false)) return false;
+      if (!guard(p - kGuard, p, false) || !guard(p + bytes, p + bytes + kGuard, false))
+        return false;
     }
     return true;
   }

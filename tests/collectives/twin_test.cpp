@@ -1,9 +1,10 @@
 // The semantics with everything in one process and one mapping: ranks are threads, the engine runs
 // beside them. ThreadSanitizer sees through all of it; process_test.cpp has the real processes.
+#include "tests/collectives/twin.hpp"
+
 #include <gtest/gtest.h>
 
 #include "tests/collectives/rank_body.hpp"
-#include "tests/collectives/twin.hpp"
 
 namespace npu::test {
 namespace {
@@ -13,7 +14,9 @@ struct Parameter {
   uint32_t world;
 };
 
-void PrintTo(const Parameter& p, std::ostream* out) { *out << p.semantics.name << " on " << p.world; }
+void PrintTo(const Parameter& p, std::ostream* out) {
+  *out << p.semantics.name << " on " << p.world;
+}
 
 class Semantics : public testing::TestWithParam<Parameter> {};
 

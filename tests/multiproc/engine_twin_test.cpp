@@ -28,8 +28,8 @@ std::string mixed_traffic(Rank& rank) {
       works.push_back(std::move(*work));
     }
     for (auto& work : works) EXPECT_RANK(work.wait());
-    EXPECT_RANK(done(
-        world.broadcast(data, 50'000, DType::kFloat32, static_cast<uint32_t>(round) % rank.size())));
+    EXPECT_RANK(done(world.broadcast(data, 50'000, DType::kFloat32,
+                                     static_cast<uint32_t>(round) % rank.size())));
   }
   return {};
 }
@@ -66,6 +66,32 @@ TEST(EngineTwin, AbortInTheMiddleReleasesEveryRankWithTheSameVerdict) {
   });
   killer.join();
   for (const auto& text : wrong) EXPECT_EQ(text, "");
+}
+
+TEST(EngineTwin, ALongWaitIsReportedBeforeItsDeadline) {
+  Twin sut(3, 1);
+  std::atomic<bool> reported{false};
+  std::string what;
+  std::thread server([&] {  // as the control server: the only one that takes events
+    daemon::EngineEvent event;
+    for (int i = 0; i < 5000 && !reported; ++i) {
+      while (!reported && sut.engine().next_event(event)) {
+        if (event.kind != daemon::EngineEvent::Kind::kWarning) continue;
+        what = event.error.message;
+        reported = true;
+      }
+      ::poll(nullptr, 0, 2);
+    }
+    reported = true;
+  });
+  const auto wrong = sut.ranks([&](Rank& rank) -> std::string {
+    while (rank.id() == 1 && !reported) ::poll(nullptr, 0, 2);
+    EXPECT_RANK(done(rank.world.barrier({.timeout = milliseconds(8'000)})));
+    return {};
+  });
+  server.join();
+  for (const auto& text : wrong) EXPECT_EQ(text, "");
+  EXPECT_EQ(what.find("barrier seq 0 waits for rank(s) 1 since "), 0u) << what;
 }
 
 }  // namespace

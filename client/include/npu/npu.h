@@ -256,9 +256,9 @@ npu_result_t npu_stream_query(npu_stream_t stream, int* done);
    Counts are elements, ranks are those of the communicator. All ranks must pass the same operation,
    count, type, reduction and root, in the same order; a difference is NPU_FAILED_PRECONDITION on
    all of them. What only the daemon can judge for all ranks is NPU_INVALID_ARGUMENT from
-   npu_stream_synchronize on all of them: a root or peer that does not exist; buffers in device
-   memory that overlap, but for the in-place forms named below, or are not aligned to their
-   elements. A count of 0 is an operation that moves nothing.
+   npu_stream_synchronize on all of them: a root that does not exist (a peer is refused on its rank
+   only); buffers in device memory that overlap, but for the in-place forms named below, or are not
+   aligned to their elements. A count of 0 is an operation that moves nothing.
 
    A call waits when 240 operations of its rank are unfinished or the staging region is full, until
    the oldest is finished: nothing is lost or refused. It also waits for an earlier operation of its

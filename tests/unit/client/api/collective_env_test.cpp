@@ -41,7 +41,8 @@ TEST(CollectiveEnvironment, OneNameIsForAllAndPairsForOne) {
 }
 
 TEST(CollectiveEnvironment, NonsenseNamesVariableValueAndWhatIsAccepted) {
-  for (const char* value : {"tree", "allreduce=ring", "all-reduce=fast", "ring,", "=", "split=ring"}) {
+  for (const char* value :
+       {"tree", "allreduce=ring", "all-reduce=fast", "ring,", "=", "split=ring"}) {
     const auto env = read({{"NPU_COLL_ALGO", value}});
     ASSERT_FALSE(env) << value;
     EXPECT_EQ(env.error().exit, Exit::kBadConfig);

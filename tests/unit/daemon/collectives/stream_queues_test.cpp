@@ -8,7 +8,8 @@
 namespace npu::daemon {
 namespace {
 
-Pending& put(StreamQueues& sut, uint32_t rank, uint64_t ticket, uint8_t stream, uint32_t flags = 0) {
+Pending& put(StreamQueues& sut, uint32_t rank, uint64_t ticket, uint8_t stream,
+             uint32_t flags = 0) {
   Pending* p = sut.claim(rank, ticket);
   NPU_CHECK(p != nullptr);
   p->s = {};
@@ -66,7 +67,8 @@ TEST(PairMatcher, PairsInOrderForEachSourceDestinationAndCommunicator) {
   StreamQueues queues(3);
   PairMatcher sut;
   uint64_t ticket[3] = {};
-  const auto post = [&](uint32_t rank, shm::Op op, uint32_t peer, uint32_t communicator) -> Pending& {
+  const auto post = [&](uint32_t rank, shm::Op op, uint32_t peer,
+                        uint32_t communicator) -> Pending& {
     Pending& p = put(queues, rank, ticket[rank]++, 0);
     p.s.op = static_cast<uint8_t>(op);
     p.s.communicator = communicator;

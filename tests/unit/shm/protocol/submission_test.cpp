@@ -99,9 +99,8 @@ TEST(Validate, VectorFormsKeepEveryPartInTheArenaAndReceivedPartsApart) {
     EXPECT_EQ(fault(op, [](Submission&, VectorArgs&) {}), Fault::kNone) << op_name(op);
     const bool sends = op == Op::kReduceScatterV;
     const auto displ = [&](uint64_t at) {
-      return fault(op, [&](Submission&, VectorArgs& v) {
-        (sends ? v.send_displs : v.recv_displs)[2] = at;
-      });
+      return fault(
+          op, [&](Submission&, VectorArgs& v) { (sends ? v.send_displs : v.recv_displs)[2] = at; });
     };
     EXPECT_EQ(displ(1 << 18), Fault::kRange) << op_name(op);
     EXPECT_EQ(displ(UINT64_MAX / 4), Fault::kRange) << op_name(op);
@@ -117,9 +116,9 @@ TEST(Validate, VectorFormsKeepEveryPartInTheArenaAndReceivedPartsApart) {
   EXPECT_EQ(fault(Op::kAllGatherV,
                   [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset + 8000; }),
             Fault::kOverlap);
-  EXPECT_EQ(fault(Op::kAllToAllV,
-                  [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset; }),
-            Fault::kOverlap);
+  EXPECT_EQ(
+      fault(Op::kAllToAllV, [](Submission& s, VectorArgs&) { s.send_offset = s.recv_offset; }),
+      Fault::kOverlap);
 }
 
 TEST(Validate, AMillionRandomDescriptorsNeverPassOutOfBounds) {
