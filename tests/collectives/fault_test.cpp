@@ -330,6 +330,23 @@ TEST(Forgery, HurtsTheForgersRunAndNothingElse) {
   }
 }
 
+// 39: lies on the hint page cost time, a wait slice each, and nothing else.
+TEST(Forgery, LyingHintsDelayAndDoNotHang) {
+  DaemonProcess daemon;
+  expect_all(wait_ranks(fork_ranks(daemon.socket(), 3, [](Device& d) {
+    for (uint64_t i = 0; i < 12; ++i) {
+      if (d.rank() == 1) {
+        for (auto& count : d.world().queue().place().hints->arrivals[0].submitted)
+          count.store(i % 3 == 0 ? 0 : i % 3 == 1 ? UINT64_MAX : i);
+      }
+      uint64_t x = i;
+      const auto error = error_of(d.world().all_reduce(&x, &x, 1, DType::kUint64, ReduceOp::kSum));
+      if (error || x != 3 * i) return report(d, "hints", error);
+    }
+    return 0;
+  })));
+}
+
 // 38: ranks of a dead daemon end; a new one in the same place serves.
 TEST(Restart, ANewDaemonInTheSamePlaceServes) {
   DaemonProcess daemon;
