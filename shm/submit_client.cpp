@@ -27,24 +27,25 @@ Submitter::Submitter(SubmitPage& page, const StatusPage& status, const RunBoard&
   }
 }
 
-bool Submitter::slot_free(uint64_t ticket) noexcept {
+Submitter::Slot Submitter::look_at(uint64_t ticket) noexcept {
   const uint64_t slot = ticket % kQueueDepth;
   const uint64_t previous = ticket - kQueueDepth;
   // Pairs with the release in release(): the previous user has read its completion.
   uint64_t turn = turn_[slot].load(std::memory_order_acquire);
-  if (turn == ticket) return true;
-  if (turn != previous) return false;
-  if (holder_[slot].load(std::memory_order_acquire) != held(previous, Holder::kGone)) return false;
-  if (status_.completions[slot].stamp.load(std::memory_order_acquire) != previous + 1) return false;
+  if (turn != previous) return turn == ticket ? Slot::kFree : Slot::kPassed;
+  const uint64_t holder = holder_[slot].load(std::memory_order_acquire);
+  if (holder != held(previous, Holder::kGone)) return Slot::kHeld;
+  const uint64_t stamp = status_.completions[slot].stamp.load(std::memory_order_acquire);
+  if (stamp != previous + 1) return Slot::kHeld;
   // Several submitters may get here; one of them takes the slot back, all then compete for the
   // ticket. Turns only go up: who comes late cannot take it from a later user.
-  return turn_[slot].compare_exchange_strong(turn, ticket, std::memory_order_acq_rel) ||
-         turn == ticket;
+  const bool mine = turn_[slot].compare_exchange_strong(turn, ticket, std::memory_order_acq_rel);
+  return mine || turn == ticket ? Slot::kFree : Slot::kPassed;
 }
 
 bool Submitter::slots_free(uint64_t first, size_t n) noexcept {
   for (size_t i = 0; i < n; ++i) {
-    if (!slot_free(first + i)) return false;
+    if (look_at(first + i) != Slot::kFree) return false;
   }
   return true;
 }
@@ -134,10 +135,10 @@ Submitter::Room Submitter::wait_for_room(size_t n) noexcept {
   const uint64_t first = next_.load(std::memory_order_relaxed);
   Room room = Room::kSoon;
   for (size_t i = 0; i < n; ++i) {
-    if (slot_free(first + i)) continue;
-    if (next_.load(std::memory_order_relaxed) != first) break;  // another thread found room
-    room = sleep_for(first + i, word);
-    break;
+    const Slot slot = look_at(first + i);
+    if (slot == Slot::kFree) continue;
+    if (slot == Slot::kHeld) room = sleep_for(first + i, word);
+    break;  // passed: another thread found room
   }
   room_waiters_.fetch_sub(1, std::memory_order_relaxed);
   return room;
@@ -151,7 +152,7 @@ Submitter::Room Submitter::sleep_for(uint64_t ticket, uint32_t word) noexcept {
     // Its completion frees the slot. Flag, doorbell, re-check, sleep: pairs with ring_board.
     page_.rank.waiting.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t bell = board_.doorbell.value.load(std::memory_order_seq_cst);
-    if (!slot_free(ticket)) futex_wait(board_.doorbell.value, bell, kWaitSlice);
+    if (look_at(ticket) == Slot::kHeld) futex_wait(board_.doorbell.value, bell, kWaitSlice);
     page_.rank.waiting.fetch_sub(1, std::memory_order_relaxed);
     return Room::kMaybe;
   }

@@ -101,7 +101,10 @@ class Submitter {
   void set_holder(uint64_t ticket, Holder holder) noexcept {
     holder_[ticket % kQueueDepth].store(held(ticket, holder), std::memory_order_release);
   }
-  [[nodiscard]] bool slot_free(uint64_t ticket) noexcept;
+  /// For a ticket that may be claimed next: its slot is free, held by the ticket before, or a later
+  /// ticket's already.
+  enum class Slot : uint8_t { kFree, kHeld, kPassed };
+  [[nodiscard]] Slot look_at(uint64_t ticket) noexcept;
   [[nodiscard]] bool slots_free(uint64_t first, size_t n) noexcept;
   [[nodiscard]] Room sleep_for(uint64_t ticket, uint32_t word) noexcept;
   void wake_room_waiters() noexcept;
