@@ -22,9 +22,11 @@ elseif(NPU_SANITIZE STREQUAL "thread")
   target_link_options(npu_options INTERFACE -fsanitize=thread)
 endif()
 
-# Collects objects once; ccache where present makes rebuilds of a clean clone cheap.
+# Collects objects once; ccache where present makes rebuilds cheap, also those of another clone: paths below the source
+# folder count relative to it.
 find_program(NPU_CCACHE ccache)
 if(NPU_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${NPU_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${NPU_CCACHE})
+  set(NPU_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${NPU_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${NPU_LAUNCHER})
+  set(CMAKE_C_COMPILER_LAUNCHER ${NPU_LAUNCHER})
 endif()
