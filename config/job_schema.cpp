@@ -14,9 +14,10 @@ constexpr std::array<Names, 3> kAugments = {"none", "cifar", "imagenet"};
 constexpr std::array<Names, 4> kSchedules = {"step", "multistep", "cosine", "constant"};
 constexpr std::array<Names, 3> kAlgorithms = {"auto", "ring", "direct"};
 // Closed sets of text.
-constexpr std::array<Names, 12> kArchs = {"resnet8",  "resnet14", "resnet20",  "resnet32",
-                                          "resnet44", "resnet56", "resnet110", "resnet18",
-                                          "resnet34", "resnet50", "resnet101", "resnet152"};
+constexpr std::array<Names, 15> kArchs = {"resnet8",     "resnet14",    "resnet20",   "resnet32",
+                                          "resnet44",    "resnet56",    "resnet110",  "resnet18",
+                                          "resnet34",    "resnet50",    "resnet101",  "resnet152",
+                                          "resnet18-32", "resnet34-32", "resnet50-32"};
 constexpr std::array<Names, 2> kHalfTypes = {"fp16", "bf16"};
 constexpr std::array<Names, 2> kWireTypes = {"fp32", "fp16"};
 
@@ -116,7 +117,11 @@ std::vector<Field> job_fields(Job& job) {
   t.push_back({"seed", &job.seed, {}, {}, "keys initial weights, sample order and augmentation"});
   t.push_back({"profile", slot_of(job.profile), {}, kProfiles, "numeric conventions"});
   ModelConfig& m = job.model;
-  t.push_back({"model.arch", &m.arch, {}, kArchs, "network"});
+  t.push_back({"model.arch",
+               &m.arch,
+               {},
+               kArchs,
+               "network; -32: 3x3 stem without pooling, for small images"});
   t.push_back({"model.num_classes", &m.num_classes, {2, 100'000}, {}, "outputs of the classifier"});
   t.push_back({"model.zero_init_residual",
                &m.zero_init_residual,

@@ -25,15 +25,28 @@ Arch imagenet(int depth, bool bottleneck, std::vector<int> blocks) {
           .first_width = 64};
 }
 
+/// The ImageNet stages behind a stem that keeps 32x32 maps as they are.
+Arch small_images(Arch arch) {
+  arch.name += "-32";
+  arch.stem = Stem::kCifar;
+  return arch;
+}
+
 std::vector<Arch> table() {
+  const Arch resnet18 = imagenet(18, false, {2, 2, 2, 2});
+  const Arch resnet34 = imagenet(34, false, {3, 4, 6, 3});
+  const Arch resnet50 = imagenet(50, true, {3, 4, 6, 3});
   return {cifar(8),
           cifar(14),
-          imagenet(18, false, {2, 2, 2, 2}),
+          resnet18,
+          small_images(resnet18),
           cifar(20),
           cifar(32),
-          imagenet(34, false, {3, 4, 6, 3}),
+          resnet34,
+          small_images(resnet34),
           cifar(44),
-          imagenet(50, true, {3, 4, 6, 3}),
+          resnet50,
+          small_images(resnet50),
           cifar(56),
           imagenet(101, true, {3, 4, 23, 3}),
           cifar(110),

@@ -36,7 +36,8 @@ struct Arch {
 
 /// Errors: not_found listing the known names.
 /// Source: resnet18..152 as torchvision (v1.5: stride on the 3x3); resnet8..110 as He et al.
-/// 2015, 4.2, option A.
+/// 2015, 4.2, option A; resnet18-32, -34-32, -50-32 as kuangliu/pytorch-cifar: torchvision's
+/// stages behind a 3x3 stem without pooling, under torchvision's names.
 [[nodiscard]] Result<Arch> find_arch(std::string_view name);
 
 }  // namespace npu::model

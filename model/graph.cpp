@@ -13,15 +13,22 @@ namespace {
 /// shared L3; 8 MiB and more cost up to 9 % (docs/design/004-model-execution.md).
 constexpr uint64_t kChunkBytes = uint64_t{2} << 20;
 constexpr int kMaxEvalChunk = 32;
+/// A layer of 64 channels then has 2^32 values an image, more than any device here can hold.
+constexpr int kMaxSide = 8192;
 
 Result<void> check_config(const NetworkConfig& c) {
   const auto positive = [](const char* what, int64_t value) -> Result<void> {
     if (value >= 1) return {};
     return fail(Code::kInvalidArgument, "model: {} is {}; expected at least 1", what, value);
   };
+  const auto side = [](const char* what, int value) -> Result<void> {
+    if (value >= 1 && value <= kMaxSide) return {};
+    return fail(Code::kInvalidArgument, "model: image {} is {} pixels; expected 1 to {}", what,
+                value, kMaxSide);
+  };
   NPU_TRY_VOID(positive("num_classes", c.num_classes));
-  NPU_TRY_VOID(positive("image height", c.height));
-  NPU_TRY_VOID(positive("image width", c.width));
+  NPU_TRY_VOID(side("height", c.height));
+  NPU_TRY_VOID(side("width", c.width));
   NPU_TRY_VOID(positive("batch size of a rank", c.batch));
   NPU_TRY_VOID(positive("threads", c.threads));
   if (c.channels != 1 && c.channels != 3) {

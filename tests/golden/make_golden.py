@@ -83,19 +83,23 @@ SPECS = {
     "resnet20": (BasicBlock, [3, 3, 3]),
     "resnet18": (BasicBlock, [2, 2, 2, 2]),
     "resnet50": (Bottleneck, [3, 4, 6, 3]),
+    "resnet18-32": (BasicBlock, [2, 2, 2, 2]),
+    "resnet50-32": (Bottleneck, [3, 4, 6, 3]),
 }
 
 
 class ResNet(nn.Module):
-    """torchvision's ResNet (v1.5) or the CIFAR form with option A shortcuts, by the number of stages."""
+    """torchvision's ResNet (v1.5), with a 3x3 stem and no pooling for "-32", or the CIFAR form with option A
+    shortcuts, by the number of stages."""
 
     def __init__(self, arch, channels, classes):
         super().__init__()
         block, counts = SPECS[arch]
-        self.cifar = len(counts) == 3
+        option_a = len(counts) == 3
+        self.small_stem = option_a or arch.endswith("-32")
         self.stages = len(counts)
-        width = 16 if self.cifar else 64
-        kernel, stride = (3, 1) if self.cifar else (7, 2)
+        width = 16 if option_a else 64
+        kernel, stride = (3, 1) if self.small_stem else (7, 2)
         self.conv1 = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         planes_in = width
@@ -103,14 +107,14 @@ class ResNet(nn.Module):
             planes = width << stage
             blocks = []
             for i in range(count):
-                blocks.append(block(planes_in, planes, 2 if stage and not i else 1, self.cifar))
+                blocks.append(block(planes_in, planes, 2 if stage and not i else 1, option_a))
                 planes_in = planes * block.expansion
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(planes_in, classes)
 
     def forward(self, x):
         x = F.relu(self.bn1(self.conv1(x)))
-        if not self.cifar:
+        if not self.small_stem:
             x = F.max_pool2d(x, 3, 2, 1)
         for stage in range(self.stages):
             x = getattr(self, f"layer{stage + 1}")(x)
@@ -192,3 +196,5 @@ if __name__ == "__main__":
     make("resnet18_64x64x3", "resnet18", 4, 64, 3, 10, 5, 0.05)
     make("resnet8_15x15x3", "resnet8", 5, 15, 3, 7, 5, 0.05, nesterov=True)
     make("resnet50_65x65x3", "resnet50", 4, 65, 3, 10, 3, 0.01)
+    make("resnet18-32_20x20x3", "resnet18-32", 4, 20, 3, 10, 5, 0.05)
+    make("resnet50-32_17x17x1", "resnet50-32", 4, 17, 1, 10, 3, 0.01)

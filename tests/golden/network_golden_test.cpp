@@ -130,15 +130,19 @@ TEST_P(NetworkGolden, EvaluationMatchesTorch) {
 }
 
 // resnet50 on these small maps has a ReLU flip near layer4's 36 values a channel: torch's own fp32
-// gradients are 2.1e-2 away from its fp64 ones.
+// gradients are 2.1e-2 away from its fp64 ones. The same holds for resnet50-32: 1.2e-2.
 INSTANTIATE_TEST_SUITE_P(Torch, NetworkGolden,
                          testing::Values(Case{"resnet20_28x28x1.golden", 1e-4, 1e-4, 2e-3},
                                          Case{"resnet18_64x64x3.golden", 1e-4, 1e-4, 1e-3},
                                          Case{"resnet8_15x15x3.golden", 1e-4, 1e-4, 1e-3},
-                                         Case{"resnet50_65x65x3.golden", 1e-4, 3e-2, 2e-3}),
+                                         Case{"resnet50_65x65x3.golden", 1e-4, 3e-2, 2e-3},
+                                         Case{"resnet18-32_20x20x3.golden", 1e-4, 1e-4, 1e-3},
+                                         Case{"resnet50-32_17x17x1.golden", 1e-4, 2e-2, 2e-3}),
                          [](const auto& test) {
                            const std::string file = test.param.file;
-                           return file.substr(0, file.find('_'));
+                           std::string name = file.substr(0, file.find('_'));
+                           std::ranges::replace(name, '-', '_');  // a test's name has no '-'
+                           return name;
                          });
 
 }  // namespace

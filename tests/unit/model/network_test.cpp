@@ -280,6 +280,21 @@ TEST(Network, ZeroInitResidualStartsBlocksAsIdentity) {
   EXPECT_TRUE(std::isfinite(sut.step()));
 }
 
+TEST(Network, ZeroInitResidualIsTheThirdNormOfABottleneck) {
+  NetworkConfig config = small_config();
+  config.arch = "resnet50-32";
+  config.zero_init_residual = true;
+  Rig sut(config);
+  std::vector<float> last(256);
+  sut.network->export_state(index_of(*sut.network, "layer1.0.bn3.weight"), last);
+  EXPECT_EQ(last, std::vector<float>(256, 0.0F));
+  std::vector<float> other(64);
+  sut.network->export_state(index_of(*sut.network, "layer1.0.bn2.weight"), other);
+  EXPECT_EQ(other, std::vector<float>(64, 1.0F));
+  sut.network->export_state(index_of(*sut.network, "layer1.0.downsample.1.weight"), last);
+  EXPECT_EQ(last, std::vector<float>(256, 1.0F));
+}
+
 TEST(Network, PaddingOfTheFlatOrderStaysZero) {
   Rig sut(small_config());
   for (int i = 0; i < 3; ++i) sut.step();
