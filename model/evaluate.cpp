@@ -48,9 +48,14 @@ void Network::Impl::eval_chunk(const float* source, float* out_logits) {
   }
   average_pool_forward(x, graph.eval_chunk, graph.feature_pixels,
                        static_cast<size_t>(graph.features), eval.features);
-  graph.eval_fc->forward(eval.features, parameter_memory + parameters[graph.fc_weight_index].offset,
-                         parameter_memory + parameters[graph.fc_bias_index].offset, out_logits,
-                         work.weights_copy, work.scratch);
+  const float* weights = parameter_memory + parameters[graph.fc_weight_index].offset;
+  const float* bias = parameter_memory + parameters[graph.fc_bias_index].offset;
+  const auto features = static_cast<size_t>(graph.features);
+  const auto classes = static_cast<size_t>(config.num_classes);
+  for (size_t i = 0; i < m; ++i) {
+    graph.eval_fc->forward(eval.features + i * features, weights, bias, out_logits + i * classes,
+                           work.weights_copy, work.scratch);
+  }
 }
 
 Result<std::span<const float>> Network::Impl::evaluate_batch(std::span<const float> source, int n) {

@@ -127,8 +127,9 @@ Result<void> build_primitives(Graph& graph, const NetworkConfig& config,
     NPU_TRY(graph.train_fc, Linear::create(context, config.batch, graph.features,
                                            config.num_classes, true, nullptr));
   }
-  NPU_TRY(graph.eval_fc, Linear::create(context, graph.eval_chunk, graph.features,
-                                        config.num_classes, false, graph.train_fc.get()));
+  // One sample at a time: oneDNN's AVX2 matrix product gives a row other bits in a tail of rows.
+  NPU_TRY(graph.eval_fc, Linear::create(context, 1, graph.features, config.num_classes, false,
+                                        graph.train_fc.get()));
   if (!graph.pooled) return {};
   const ConvShape& stem = graph.stem.shape;
   if (config.training) {
