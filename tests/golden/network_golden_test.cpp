@@ -130,9 +130,11 @@ TEST_P(NetworkGolden, EvaluationMatchesTorch) {
 }
 
 // resnet50 on these small maps has a ReLU flip near layer4's 36 values a channel: torch's own fp32
-// gradients are 2.1e-2 away from its fp64 ones. The same holds for resnet50-32: 1.2e-2.
+// gradients are 2.1e-2 away from its fp64 ones. The same holds for resnet50-32: 1.2e-2. In resnet20
+// the smallest value before a ReLU is 1.6e-7: which way it falls depends on the order of fp32 sums,
+// 5e-6 away with AVX-512 convolutions, 6.8e-3 with AVX2.
 INSTANTIATE_TEST_SUITE_P(Torch, NetworkGolden,
-                         testing::Values(Case{"resnet20_28x28x1.golden", 1e-4, 1e-4, 2e-3},
+                         testing::Values(Case{"resnet20_28x28x1.golden", 1e-4, 2e-2, 2e-3},
                                          Case{"resnet18_64x64x3.golden", 1e-4, 1e-4, 1e-3},
                                          Case{"resnet8_15x15x3.golden", 1e-4, 1e-4, 1e-3},
                                          Case{"resnet50_65x65x3.golden", 1e-4, 3e-2, 2e-3},
