@@ -54,13 +54,13 @@ std::optional<Error> DeviceQueue::failure() const {
 Result<uint64_t> DeviceQueue::submit(std::span<const shm::Request> requests,
                                      const shm::Arrival& arrival, const char* what) {
   // Two threads may each hold what the other needs; then neither waits for ever.
-  constexpr int kPatience = 10;  // wait slices
-  for (int maybe = 0; maybe < kPatience;) {
+  const Deadline patience = Deadline::after(10 * shm::kWaitSlice);
+  for (;;) {
     if (over()) return tl::unexpected(run_error());
     if (const auto ticket = submitter_.submit(requests, arrival)) return *ticket;
     const auto room = submitter_.wait_for_room(requests.size());
     if (room == shm::Submitter::Room::kNever) break;
-    if (room == shm::Submitter::Room::kMaybe) ++maybe;
+    if (room == shm::Submitter::Room::kMaybe && patience.passed()) break;
   }
   return fail(Code::kResourceExhausted,
               "{}: {} operations are outstanding; wait for one of them first", what,
