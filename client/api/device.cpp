@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "client/api/connection.hpp"
@@ -123,7 +124,7 @@ void Device::Impl::open_world() {
   };
   queue.emplace(std::move(place));
   Membership everyone{0, options.rank, options.world, {}};
-  for (uint8_t r = 0; r < options.world; ++r) everyone.world_ranks[r] = r;
+  std::iota(everyone.world_ranks.begin(), everyone.world_ranks.end(), uint8_t{0});
   world = std::make_unique<Communicator>(*queue, everyone);
 }
 
