@@ -165,6 +165,11 @@ bool EngineRun::start_group(Group& group) noexcept {
 
 bool EngineRun::start_agreed(Group& group) noexcept {
   const Pending& first = *group.matcher.head().by_member[0];
+  // Before anything looks at its type, which is not validated: a barrier has none.
+  if (op_of(first) == Op::kBarrier) {
+    complete_group(group, {.algorithm = shm::Algorithm::kDirect});
+    return true;
+  }
   if (op_of(first) == Op::kSplit) {
     run_split(group);
     return true;
@@ -183,7 +188,7 @@ bool EngineRun::start_agreed(Group& group) noexcept {
     return false;
   }
   prepare_collective(running->active, group, *memory_, costs_);
-  if (op_of(first) == Op::kBarrier || running->active.slices == 0) {
+  if (running->active.slices == 0) {
     complete_group(group, {.algorithm = running->active.algorithm});
     return true;
   }

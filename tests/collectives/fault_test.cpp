@@ -330,6 +330,23 @@ TEST(Forgery, HurtsTheForgersRunAndNothingElse) {
   }
 }
 
+// 39: a barrier's element type is nobody's business: it once divided by the size of none.
+TEST(Forgery, ABarrierOfAnUnknownTypeIsABarrier) {
+  DaemonProcess daemon;
+  expect_all(wait_ranks(fork_ranks(daemon.socket(), 3, [](Device& d) {
+    if (!done(d.world().barrier())) return 1;
+    if (d.rank() != 1) return done(d.world().barrier()) ? 0 : 2;
+    forge(d, [&](shm::Descriptor& entry) {
+      std::memset(reinterpret_cast<char*>(&entry) + 8, 0, sizeof(entry) - 8);
+      entry.generation = d.generation();
+      entry.op = static_cast<uint8_t>(shm::Op::kBarrier);
+      entry.dtype = 0xee;
+    });
+    return d.failure() ? 3 : 0;
+  })));
+  expect_serves(daemon, 3);
+}
+
 // 39: lies on the hint page cost time, a wait slice each, and nothing else.
 TEST(Forgery, LyingHintsDelayAndDoNotHang) {
   DaemonProcess daemon;
