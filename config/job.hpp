@@ -16,12 +16,16 @@ enum class Augment : uint8_t { kNone, kCifar, kImagenet };
 enum class ScheduleKind : uint8_t { kStep, kMultistep, kCosine, kConstant };
 enum class Algorithm : uint8_t { kAuto, kRing, kDirect };
 enum class ResumeKind : uint8_t { kAuto, kNever, kPath };
+enum class BnBuffers : uint8_t { kRank0, kLocal, kMean };
 
 struct ModelConfig {
   std::string arch = "resnet18";
   int num_classes = 1000;
   bool zero_init_residual = false;
   std::optional<std::string> pretrained;
+  bool ignore_head = false;  // pretrained: the classifier stays as initialised
+  BnBuffers bn_buffers = BnBuffers::kRank0;
+  bool sync_bn = false;
 };
 
 struct DataConfig {
@@ -41,6 +45,9 @@ struct TrainConfig {
   int batch_size = 256;
   int print_freq = 10;
   std::optional<int64_t> stop_after_steps;
+  int accumulate = 1;  // micro-batches a step; batch_size counts all of them
+  double label_smoothing = 0;
+  double ema_decay = 0;  // 0 = off
 };
 
 struct OptimizerConfig {
@@ -49,6 +56,7 @@ struct OptimizerConfig {
   double weight_decay = 1e-4;
   bool nesterov = false;
   bool decay_bn = true;
+  double clip_grad_norm = 0;  // 0 = off
 };
 
 struct ScheduleConfig {
@@ -63,7 +71,10 @@ struct ScheduleConfig {
 struct PrecisionConfig {
   bool amp = false;
   std::string dtype = "fp16";
-  double loss_scale = 1024;  // 0 stands for dynamic
+  double loss_scale = 1024;   // 0 stands for dynamic
+  double init_scale = 65536;  // dynamic: first scale, and good steps before it doubles
+  int growth_interval = 2000;
+  int max_skips = 50;  // non-finite steps in a row that end the job
 };
 
 struct CollectivesConfig {
@@ -96,7 +107,10 @@ struct Job {
   CheckpointConfig checkpoint;
 
   [[nodiscard]] int world() const noexcept { return static_cast<int>(devices.size()); }
-  [[nodiscard]] int rank_batch() const noexcept { return train.batch_size / world(); }
+  /// Images of one rank in one forward pass.
+  [[nodiscard]] int rank_batch() const noexcept {
+    return train.batch_size / (world() * train.accumulate);
+  }
 };
 
 }  // namespace npu::config

@@ -14,6 +14,7 @@ class Checker {
 
   void run() const {
     required();
+    model();
     batch();
     optimizer_and_schedule();
     data();
@@ -52,20 +53,32 @@ class Checker {
     }
   }
 
+  void model() const {
+    if (job_.model.ignore_head && !job_.model.pretrained && sound("model.pretrained")) {
+      report(at("model.ignore_head"), "model.ignore_head",
+             "true without model.pretrained, so there is no head to ignore",
+             "name a safetensors file, or leave it out");
+    }
+  }
+
   void batch() const {
     const int world = job_.world();
+    const int parts = world * job_.train.accumulate;
     const int size = job_.train.batch_size;
-    if (size % world == 0 || !sound("devices", "train.batch_size")) return;
-    const int below = size / world * world;
-    const std::string nearest = below == 0 ? fmt::format("use {}", world)
-                                           : fmt::format("use {} or {}", below, below + world);
+    if (size % parts == 0 || !sound("devices", "train.batch_size", "train.accumulate")) return;
+    const int below = size / parts * parts;
+    const std::string nearest = below == 0 ? fmt::format("use {}", parts)
+                                           : fmt::format("use {} or {}", below, below + parts);
     const std::string where = given("devices") ? fmt::format(" ({} devices are set at {})", world,
                                                              out_.place_text(at("devices")))
                                                : fmt::format(" ({} devices by default)", world);
-    report(
-        at("train.batch_size", "devices"), "train.batch_size",
-        fmt::format("{} images over {} ranks leave a remainder of {}", size, world, size % world),
-        nearest + where);
+    const std::string over =
+        job_.train.accumulate == 1
+            ? fmt::format("{} ranks", world)
+            : fmt::format("{} ranks times {} micro-batches", world, job_.train.accumulate);
+    report(at("train.batch_size", "devices"), "train.batch_size",
+           fmt::format("{} images over {} leave a remainder of {}", size, over, size % parts),
+           nearest + where);
   }
 
   void optimizer_and_schedule() const {

@@ -12,6 +12,7 @@ constexpr std::array<Names, 2> kProfiles = {"pytorch", "tf"};
 constexpr std::array<Names, 4> kFormats = {"imagefolder", "idx", "cifar10", "synthetic"};
 constexpr std::array<Names, 3> kAugments = {"none", "cifar", "imagenet"};
 constexpr std::array<Names, 4> kSchedules = {"step", "multistep", "cosine", "constant"};
+constexpr std::array<Names, 3> kBnBuffers = {"rank0", "local", "mean"};
 constexpr std::array<Names, 3> kAlgorithms = {"auto", "ring", "direct"};
 // Closed sets of text.
 constexpr std::array<Names, 15> kArchs = {"resnet8",     "resnet14",    "resnet20",   "resnet32",
@@ -55,6 +56,12 @@ void add_training(std::vector<Field>& t, Job& job) {
                "steps between two progress lines", false});
   t.push_back({"train.stop_after_steps", &train.stop_after_steps, {1, 1e15}, {},
                "end the job early after so many steps of the planned epochs"});
+  t.push_back({"train.accumulate", &train.accumulate, {1, 1024}, {},
+               "gradient accumulation: forward and backward passes that share one step"});
+  t.push_back({"train.label_smoothing", &train.label_smoothing, {0, 0.999}, {},
+               "share of the target spread over all classes; training loss only"});
+  t.push_back({"train.ema_decay", &train.ema_decay, {0, 0.999999}, {},
+               "moving average of the weights, validated and saved beside them; 0 = off"});
   OptimizerConfig& opt = job.optimizer;
   t.push_back({"optimizer.lr", &opt.lr, {0, 1000}, {}, "base learning rate, for the global batch"});
   t.push_back({"optimizer.momentum", &opt.momentum, {0, 1}, {}, "SGD momentum"});
@@ -64,6 +71,8 @@ void add_training(std::vector<Field>& t, Job& job) {
                "Nesterov step; needs momentum above 0"});
   t.push_back({"optimizer.decay_bn", &opt.decay_bn, {}, {},
                "decay batch-norm parameters and biases too, as PyTorch does"});
+  t.push_back({"optimizer.clip_grad_norm", &opt.clip_grad_norm, {0, 1e6}, {},
+               "largest norm of all gradients together, longer ones are scaled; 0 = off"});
   ScheduleConfig& s = job.schedule;
   t.push_back({"schedule.kind", slot_of(s.kind), {}, kSchedules, "learning-rate schedule"});
   t.push_back({"schedule.per_step", &s.per_step, {}, {},
@@ -82,6 +91,11 @@ void add_execution(std::vector<Field>& t, Job& job) {
   t.push_back({"precision.dtype", &p.dtype, {}, kHalfTypes, "half type of mixed precision"});
   t.push_back({"precision.loss_scale", LossScaleSlot{&p.loss_scale}, {0, 16'777'216, true}, {},
                "factor on the loss; a number stays fixed, dynamic adapts"});
+  t.push_back({"precision.init_scale", &p.init_scale, {1, 16'777'216}, {}, "dynamic: first scale"});
+  t.push_back({"precision.growth_interval", &p.growth_interval, {1, 1e9}, {},
+               "dynamic: good steps in a row after which the scale doubles"});
+  t.push_back({"precision.max_skips", &p.max_skips, {1, 1e6}, {},
+               "steps skipped in a row, for gradients that are not finite, that end the job"});
   CollectivesConfig& c = job.collectives;
   t.push_back({"collectives.algorithm", slot_of(c.algorithm), {}, kAlgorithms,
                "how gradients are reduced; all give the same bits"});
@@ -129,6 +143,17 @@ std::vector<Field> job_fields(Job& job) {
                {},
                "start each block's last batch norm at 0"});
   t.push_back({"model.pretrained", &m.pretrained, {}, {}, "safetensors file to start from"});
+  t.push_back({"model.ignore_head",
+               &m.ignore_head,
+               {},
+               {},
+               "pretrained: leave the classifier as initialised"});
+  t.push_back({"model.bn_buffers",
+               slot_of(m.bn_buffers),
+               {},
+               kBnBuffers,
+               "running statistics of rank 0, of each rank, or their mean"});
+  t.push_back({"model.sync_bn", &m.sync_bn, {}, {}, "batch-norm statistics over all ranks"});
   add_data(t, job.data);
   add_training(t, job);
   add_execution(t, job);

@@ -17,12 +17,13 @@ Job unusual() {
   job.devices = {1, 3, 6};
   job.seed = 18'446'744'073'709'551'615u;
   job.profile = Profile::kTf;
-  job.model = {"resnet152", 7, true, "/weights: \"odd\"\n#\\.safetensors"};
+  job.model = {"resnet152",      7,   true, "/weights: \"odd\"\n#\\.safetensors", true,
+               BnBuffers::kMean, true};
   job.data = {DataFormat::kIdx, "null", 0, Augment::kImagenet, 77'777, 3, 9, 1};
-  job.train = {7, 999, 1, 1'234'567'890'123};
-  job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, true, false};
+  job.train = {7, 999, 1, 1'234'567'890'123, 3, 0.1, 0.99};
+  job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, true, false, 2.5};
   job.schedule = {ScheduleKind::kMultistep, 2, true, 5, 1e-7, {1, 2, 40}};
-  job.precision = {true, "bf16", 0};
+  job.precision = {true, "bf16", 0, 128, 7, 9};
   job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
   job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b"};
   return job;
@@ -87,7 +88,7 @@ TEST(JobHash, SeesEveryOtherKey) {
 TEST(JobHash, IsStableAcrossBuilds) {
   const auto job = load_job_text("name: a", "job.yaml");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job_hash(*job), 17055200928790825871u)
+  EXPECT_EQ(job_hash(*job), 753360941762692081u)
       << "changes whenever a hashed key is added: then update this value";
 }
 
