@@ -2,12 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "client/data/augment.hpp"
 #include "client/data/dataset.hpp"
 #include "client/train/replica.hpp"
-#include "model/sgd.hpp"
 
 namespace npu::client {
 
@@ -23,12 +21,6 @@ struct TimeMeter {
   [[nodiscard]] double average() const noexcept {
     return count > 0 ? sum / static_cast<double>(count) : 0;
   }
-};
-
-/// What one step showed, over all ranks.
-struct StepMetrics {
-  double loss = 0;            // mean
-  double top1 = 0, top5 = 0;  // hits
 };
 
 struct EpochOptions {

@@ -1,0 +1,81 @@
+#include "client/train/stepper.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace npu::client {
+namespace {
+
+using config::Job;
+
+model::SgdParams sgd_params(const Job& job) {
+  model::SgdParams p;
+  p.momentum = static_cast<float>(job.optimizer.momentum);
+  p.weight_decay = static_cast<float>(job.optimizer.weight_decay);
+  p.nesterov = job.optimizer.nesterov;
+  p.decay = job.optimizer.decay_bn ? model::DecayScope::kAll : model::DecayScope::kWeightsOnly;
+  return p;
+}
+
+}  // namespace
+
+Stepper::Stepper(Replica& replica)
+    : replica_(replica),
+      params_(sgd_params(replica.job())),
+      options_(replica.collective_options()) {
+  works_.resize(replica.network().bucket_count());
+  // Bound once: constructing a std::function in every step could allocate.
+  on_bucket_ = [this](size_t bucket) { reduce(bucket); };
+}
+
+Result<StepMetrics> Stepper::run(const data::Batch& batch, double lr) {
+  params_.lr = static_cast<float>(lr);
+  model::Network& network = replica_.network();
+  const auto n = static_cast<size_t>(batch.n);
+  const size_t image = image_elements();
+  NPU_TRY(const model::LossAndHits local,
+          network.forward_train({batch.images, n * image}, {batch.labels, n}));
+  // The job's metrics ride in the last bucket: no collective of their own.
+  const std::span<float> slot = network.metrics_slot();
+  std::fill(slot.begin(), slot.end(), 0.0f);
+  slot[0] = static_cast<float>(local.loss_sum / static_cast<double>(n));
+  slot[1] = static_cast<float>(local.top1);
+  slot[2] = static_cast<float>(local.top5);
+  submit_error_.reset();
+  NPU_TRY_VOID(network.backward(on_bucket_));
+  if (submit_error_) return tl::unexpected(*submit_error_);
+  for (size_t i = 0; i < works_.size(); ++i) {
+    NPU_TRY(const CollectiveResult reduced, works_[i].wait());
+    if (reduced.found_inf || reduced.result_inf) return diverged(i);
+    network.sgd_step(i, params_);
+  }
+  const double world = replica_.job().world();
+  return StepMetrics{slot[0], std::round(slot[1] * world), std::round(slot[2] * world)};
+}
+
+size_t Stepper::image_elements() const {
+  const auto& c = replica_.network().config();
+  return static_cast<size_t>(c.height) * static_cast<size_t>(c.width) *
+         static_cast<size_t>(c.channels);
+}
+
+void Stepper::reduce(size_t bucket) {
+  const std::span<float> gradients = replica_.network().gradient_bucket(bucket);
+  auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(),
+                                          DType::kFloat32, ReduceOp::kMean, options_);
+  if (work) {
+    works_[bucket] = std::move(*work);
+  } else if (!submit_error_) {
+    submit_error_ = work.error();
+  }
+}
+
+tl::unexpected<Error> Stepper::diverged(size_t bucket) const {
+  return fail(
+      Code::kFailedPrecondition,
+      "training diverged: gradient bucket {} of {} holds NaN or infinity; lower optimizer.lr "
+      "(now {:g}) or add schedule.warmup_epochs",
+      bucket, works_.size(), params_.lr);
+}
+
+}  // namespace npu::client
