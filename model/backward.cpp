@@ -1,6 +1,6 @@
 // Backward. Mirrors forward.cpp: batch-norm sums are taken from a chunk of gradient right after the
 // convolution that made it, gradients of convolution outputs and recomputed inputs exist for one
-// chunk only.
+// chunk only. With a half format a chunk's scratch is fp32 and holds rounded values.
 #include "model/network_impl.hpp"
 
 namespace npu::model {
@@ -22,10 +22,15 @@ void Network::Impl::completed_bn(ConvBn& unit) {
   completed(unit.bn_bias_index);
 }
 
-/// The weights as the input-gradient kernel reads them, valid until `copy` is used again.
+/// The weights as the input-gradient kernel reads them, rounded to the format; valid until `copy`
+/// is used again.
 const float* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
-  if (unit.train->backward_weights_bytes() == 0) return unit.weights;
-  unit.train->make_backward_weights(unit.weights, copy, work.scratch);
+  const uint64_t own_layout = unit.train->backward_weights_bytes();
+  if (own_layout != 0) unit.train->make_backward_weights(unit.weights, copy, work.scratch);
+  const float* weights = own_layout != 0 ? copy : unit.weights;
+  if (is_fp32()) return weights;
+  passes.round(weights, copy,
+               (own_layout != 0 ? own_layout : unit.train->weights_bytes()) / sizeof(float));
   return copy;
 }
 
@@ -40,8 +45,8 @@ void Network::Impl::weight_gradient_chunk(ConvBn& unit, int first, const float* 
 }
 
 /// Through unit u > 0 of a block: from the gradient behind it to the gradient behind unit u - 1.
-void Network::Impl::backward_inner(Block& block, size_t u, const float* gradient, bool masked,
-                                   float* out) {
+void Network::Impl::backward_inner(Block& block, size_t u, Stored gradient, bool masked,
+                                   Stored out) {
   ConvBn& unit = block.units[u];
   ConvBn& previous = block.units[u - 1];
   const float* weights = backward_weights(unit, work.weights_copy);
@@ -50,122 +55,143 @@ void Network::Impl::backward_inner(Block& block, size_t u, const float* gradient
     const size_t y_at = static_cast<size_t>(first) * unit.out_image();
     const size_t x_at = static_cast<size_t>(first) * unit.in_image();
     const size_t x_size = chunk * unit.in_image();
-    passes.bn_backward(gradient + y_at, unit.y + y_at, chunk * unit.out_image(), unit.bn, masked,
-                       train.dy_chunk);
-    passes.normalise(previous.y + x_at, x_size, previous.bn, {}, train.input_chunk);
+    const Stored previous_y = previous.y.at(x_at);
+    passes.bn_backward({.stored = gradient.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
+                       unit.bn, masked, train.dy_chunk);
+    passes.normalise(previous_y, x_size, previous.bn, {}, {}, train.input_chunk);
     weight_gradient_chunk(unit, first, train.input_chunk, train.dy_chunk);
-    unit.train->backward_data(train.dy_chunk, weights, out + x_at, work.scratch);
-    passes.reduce_masked(out + x_at, previous.y + x_at, x_size, previous.bn);
+    const Stored kept = out.at(x_at);
+    float* dx = is_fp32() ? kept.fp32() : train.dx_chunk;
+    unit.train->backward_data(train.dy_chunk, weights, dx, work.scratch);
+    passes.reduce_masked(dx, previous_y, x_size, previous.bn, is_fp32() ? Stored{} : kept);
   }
   completed(unit.weight_index);
   completed_bn(previous);
 }
 
-/// dx_chunk + add through the ReLU at the block's input, with the sums of the batch norms that feed
-/// it.
-void Network::Impl::join_chunk(size_t b, int first, int count, const float* add, float* out) {
-  const size_t image = graph.blocks[b].in_image();
-  const size_t at = static_cast<size_t>(first) * image;
-  const size_t size = static_cast<size_t>(count) * image;
-  if (b == 0 && graph.pooled) {
-    passes.add(train.dx_chunk, add, out, size);  // max pooling has no ReLU behind it
+/// dx_chunk + add through the ReLU at a joint, whose value is z, with the sums of the batch norms
+/// that feed it.
+void Network::Impl::join_chunk(size_t j, int first, int count, const float* z,
+                               const GradientInput& add) {
+  Joint& joint = graph.joints[j];
+  const size_t at = static_cast<size_t>(first) * joint.image;
+  const size_t size = static_cast<size_t>(count) * joint.image;
+  if (j == 0 && graph.pooled) {
+    // Max pooling has no ReLU behind it.
+    passes.merge(train.dx_chunk, add, joint.gradient.at(at), size);
     return;
   }
-  ConvBn& source = b == 0 ? graph.stem : graph.blocks[b - 1].last();
+  ConvBn& source = j == 0 ? graph.stem : graph.blocks[j - 1].last();
   ConvBn* projection = nullptr;
-  if (b > 0 && graph.blocks[b - 1].projection) projection = &*graph.blocks[b - 1].projection;
+  if (j > 0 && graph.blocks[j - 1].projection) projection = &*graph.blocks[j - 1].projection;
   passes.join({.dx = train.dx_chunk,
                .add = add,
-               .z = block_input(b) + at,
-               .out = out,
-               .y = source.y + at,
+               .z = z,
+               .out = joint.gradient.at(at),
+               .y = source.y.at(at),
                .bn = &source.bn,
-               .y2 = projection == nullptr ? nullptr : projection->y + at,
+               .y2 = projection == nullptr ? Stored{} : projection->y.at(at),
                .bn2 = projection == nullptr ? nullptr : &projection->bn},
               size);
 }
 
 /// Through the first unit, the shortcut and the ReLU in front of the block.
-void Network::Impl::backward_first(size_t b, const float* inner, const float* gradient,
-                                   float* input_gradient) {
+void Network::Impl::backward_first(size_t b, Stored inner) {
   Block& block = graph.blocks[b];
   ConvBn& unit = block.units.front();
+  const Stored gradient = graph.joints[b + 1].gradient;
   const auto chunk = static_cast<size_t>(unit.shape.batch);
   const float* weights = backward_weights(unit, work.weights_copy);
   const float* side_weights =
       block.projection ? backward_weights(*block.projection, work.side_weights_copy) : nullptr;
   for (int first = 0; first < config.batch; first += unit.shape.batch) {
-    const size_t x_at = static_cast<size_t>(first) * unit.in_image();
     const size_t y_at = static_cast<size_t>(first) * unit.out_image();
     const size_t out_at = static_cast<size_t>(first) * block.out_image();
-    const float* x = block_input(b) + x_at;
-    passes.bn_backward(inner + y_at, unit.y + y_at, chunk * unit.out_image(), unit.bn, true,
-                       train.dy_chunk);
+    const float* x = joint_input(b, first, unit.shape.batch, train.input_chunk);
+    passes.bn_backward({.stored = inner.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
+                       unit.bn, true, train.dy_chunk);
     weight_gradient_chunk(unit, first, x, train.dy_chunk);
     unit.train->backward_data(train.dy_chunk, weights, train.dx_chunk, work.scratch);
-    const float* add = gradient + out_at;
+    GradientInput add{.stored = gradient.at(out_at)};
     if (block.projection) {
       ConvBn& side = *block.projection;
-      passes.bn_backward(gradient + out_at, side.y + out_at, chunk * side.out_image(), side.bn,
-                         false, train.dy_chunk);
+      passes.bn_backward({.stored = gradient.at(out_at)}, side.y.at(out_at),
+                         chunk * side.out_image(), side.bn, false, train.dy_chunk);
       weight_gradient_chunk(side, first, x, train.dy_chunk);
       side.train->backward_data(train.dy_chunk, side_weights, train.dx2_chunk, work.scratch);
-      add = train.dx2_chunk;
+      add = {.fp32 = train.dx2_chunk};
     } else if (block.option_a) {
-      option_a_backward(*block.option_a, gradient + out_at, unit.shape.batch, train.dx_chunk);
-      add = nullptr;
+      const float* dz = gradient.fp32() + out_at;
+      if (!is_fp32()) {
+        passes.widen(gradient.at(out_at), train.shortcut_chunk, chunk * block.out_image());
+        dz = train.shortcut_chunk;
+      }
+      option_a_backward(*block.option_a, dz, unit.shape.batch, train.dx_chunk);
+      add = {};
     }
-    join_chunk(b, first, unit.shape.batch, add, input_gradient + x_at);
+    join_chunk(b, first, unit.shape.batch, x, add);
   }
   completed(unit.weight_index);
   if (block.projection) completed(block.projection->weight_index);
 }
 
-void Network::Impl::backward_block(size_t b, float* gradient, float* input_gradient) {
+void Network::Impl::backward_block(size_t b) {
   Block& block = graph.blocks[b];
   completed_bn(block.last());
   if (block.projection) completed_bn(*block.projection);
-  const float* behind = gradient;
+  Stored behind = graph.joints[b + 1].gradient;
   int slot = 0;
   for (size_t u = block.units.size() - 1; u > 0; --u) {
     // The block's own gradient has its ReLU applied already; inner ones are masked on the fly.
-    backward_inner(block, u, behind, u + 1 < block.units.size(), train.inner_gradient[slot]);
-    behind = train.inner_gradient[slot];
+    backward_inner(block, u, behind, u + 1 < block.units.size(), block.inner_gradient[slot]);
+    behind = block.inner_gradient[slot];
     slot ^= 1;
   }
-  backward_first(b, behind, gradient, input_gradient);
+  backward_first(b, behind);
 }
 
-void Network::Impl::backward_stem(const float* gradient) {
+void Network::Impl::backward_stem() {
   ConvBn& stem = graph.stem;
+  const Joint& joint = graph.joints.front();
   const size_t image = stem.out_image();
   const auto chunk = static_cast<size_t>(stem.shape.batch);
   const auto unpool = [&](size_t i, float* out) {
-    graph.train_pool->backward(gradient + i * graph.first_input_image(),
-                               train.pool_workspace + i * graph.train_pool->workspace_bytes(), out,
-                               work.scratch);
+    const float* dz = joint.gradient.fp32() + i * joint.image;
+    if (!is_fp32()) {
+      passes.widen(joint.gradient.at(i * joint.image), train.dx_chunk, joint.image);
+      dz = train.dx_chunk;
+    }
+    graph.train_pool->backward(dz, train.pool_workspace + i * graph.train_pool->workspace_bytes(),
+                               out, work.scratch);
   };
   if (graph.pooled) {
     // The gradient in front of the pooling is four times larger than behind it: made twice, never
     // stored.
     for (size_t i = 0; i < static_cast<size_t>(config.batch); ++i) {
       unpool(i, train.dy_chunk);
-      passes.reduce_masked(train.dy_chunk, stem.y + i * image, image, stem.bn);
+      passes.reduce_masked(train.dy_chunk, stem.y.at(i * image), image, stem.bn, {});
     }
   }
   completed_bn(stem);
   for (int first = 0; first < config.batch; first += stem.shape.batch) {
     const auto at = static_cast<size_t>(first);
-    const float* dz = gradient + at * image;
+    GradientInput dz;
     if (graph.pooled) {
       for (size_t i = 0; i < chunk; ++i) {
         unpool(at + i, train.dy_chunk + i * image);
       }
-      dz = train.dy_chunk;
+      dz.fp32 = train.dy_chunk;
+    } else {
+      dz.stored = joint.gradient.at(at * image);
     }
-    passes.bn_backward(dz, stem.y + at * image, chunk * image, stem.bn, graph.pooled,
+    passes.bn_backward(dz, stem.y.at(at * image), chunk * image, stem.bn, graph.pooled,
                        train.dy_chunk);
-    weight_gradient_chunk(stem, first, images + at * stem.in_image(), train.dy_chunk);
+    const float* src = images + at * stem.in_image();
+    if (!is_fp32()) {
+      passes.round(src, train.input_chunk, chunk * stem.in_image());
+      src = train.input_chunk;
+    }
+    weight_gradient_chunk(stem, first, src, train.dy_chunk);
   }
   completed(stem.weight_index);
 }
@@ -180,28 +206,23 @@ void Network::Impl::backward_head(float gradient_scale) {
   }
   const Parameter& weight = parameters[graph.fc_weight_index];
   const Parameter& bias = parameters[graph.fc_bias_index];
+  const auto channels = static_cast<size_t>(graph.features);
+  const size_t features = static_cast<size_t>(config.batch) * channels;
+  if (!is_fp32()) passes.round(train.logit_gradient, train.logit_gradient, logits);
   graph.train_fc->backward_weights(train.features, train.logit_gradient,
                                    gradient_memory + weight.offset, gradient_memory + bias.offset,
                                    work.scratch);
   completed(graph.fc_weight_index);
   completed(graph.fc_bias_index);
-  graph.train_fc->backward_data(train.logit_gradient, parameter_memory + weight.offset,
+  graph.train_fc->backward_data(train.logit_gradient,
+                                is_fp32() ? parameter_memory + weight.offset : work.fc_weights,
                                 train.feature_gradient, work.weights_copy, work.scratch);
-  Block& last = graph.blocks.back();
-  const auto channels = static_cast<size_t>(graph.features);
-  const size_t image = last.out_image();
-  for (size_t i = 0; i < static_cast<size_t>(config.batch); ++i) {
-    average_pool_backward(train.feature_gradient + i * channels, 1, graph.feature_pixels, channels,
-                          train.dx_chunk);
-    passes.join({.dx = train.dx_chunk,
-                 .add = nullptr,
-                 .z = last.z + i * image,
-                 .out = train.block_gradient[0] + i * image,
-                 .y = last.last().y + i * image,
-                 .bn = &last.last().bn,
-                 .y2 = last.projection ? last.projection->y + i * image : nullptr,
-                 .bn2 = last.projection ? &last.projection->bn : nullptr},
-                image);
+  if (!is_fp32()) passes.round(train.feature_gradient, train.feature_gradient, features);
+  const size_t last = graph.blocks.size();
+  for (int i = 0; i < config.batch; ++i) {
+    average_pool_backward(train.feature_gradient + static_cast<size_t>(i) * channels, 1,
+                          graph.feature_pixels, channels, train.dx_chunk);
+    join_chunk(last, i, 1, joint_input(last, i, 1, train.input_chunk), {});
   }
 }
 
@@ -211,14 +232,10 @@ void Network::Impl::backward_walk(const BucketReady& on_bucket_ready, float grad
   listener = &on_bucket_ready;
   graph.each_unit([](ConvBn& unit) { unit.bn.begin_backward(); });
   backward_head(gradient_scale);
-  int slot = 0;
   for (size_t b = graph.blocks.size(); b-- > 0;) {
-    float* gradient = train.block_gradient[slot];
-    // Same shape: updated in place, chunk by chunk.
-    if (!graph.blocks[b].is_identity()) slot ^= 1;
-    backward_block(b, gradient, train.block_gradient[slot]);
+    backward_block(b);
   }
-  backward_stem(train.block_gradient[slot]);
+  backward_stem();
   listener = nullptr;
 }
 

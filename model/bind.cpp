@@ -2,49 +2,85 @@
 // time.
 #include <algorithm>
 
+#include "model/lifetimes.hpp"
 #include "model/network_impl.hpp"
 
 namespace npu::model {
 namespace {
 
-struct TrainSizes {
-  size_t block_out = 0;  // floats of the largest block output, one image
-  size_t inner = 0;      // of the largest gradient inside a block, one image
-  size_t input_chunk = 0;
-  size_t dy_chunk = 0;
-  size_t dx_chunk = 0;
-  size_t dx2_chunk = 0;
+/// Floats of the scratch buffers of one chunk.
+struct ChunkSizes {
+  size_t input = 0;
+  size_t residual = 0;
+  size_t shortcut = 0;
+  size_t dy = 0;
+  size_t dx = 0;
+  size_t dx2 = 0;
 };
+
+void most(size_t& slot, size_t value) { slot = std::max(slot, value); }
 
 size_t chunk_of(const ConvBn& unit) { return static_cast<size_t>(unit.shape.batch); }
 
-TrainSizes train_sizes(const Graph& graph) {
-  TrainSizes sizes;
-  const auto most = [](size_t& slot, size_t value) { slot = std::max(slot, value); };
-  sizes.block_out = graph.first_input_image();
-  sizes.input_chunk = graph.stem_image();
-  sizes.dy_chunk = chunk_of(graph.stem) * graph.stem_image();
-  size_t consumer_chunk = 1;  // images in which a block's output is made and its gradient joined
-  for (auto block = graph.blocks.rbegin(); block != graph.blocks.rend(); ++block) {
-    most(sizes.block_out, block->out_image());
-    most(sizes.input_chunk, consumer_chunk * block->out_image());
-    most(sizes.dx_chunk, consumer_chunk * block->out_image());
-    for (size_t i = 0; i < block->units.size(); ++i) {
-      const ConvBn& unit = block->units[i];
-      most(sizes.dy_chunk, chunk_of(unit) * unit.out_image());
-      if (i == 0) continue;
-      most(sizes.input_chunk, chunk_of(unit) * unit.in_image());
-      most(sizes.inner, unit.in_image());
-    }
-    consumer_chunk = chunk_of(block->units.front());
-    most(sizes.dx_chunk, consumer_chunk * block->in_image());
-    if (block->projection) {
-      most(sizes.dy_chunk, consumer_chunk * block->projection->out_image());
-      most(sizes.dx2_chunk, consumer_chunk * block->in_image());
-    }
+/// Images in which a joint is made and its gradient joined.
+size_t joint_chunk(const Graph& graph, size_t joint) {
+  return joint < graph.blocks.size() ? chunk_of(graph.blocks[joint].units.front()) : 1;
+}
+
+void add_joint(const Graph& graph, size_t j, bool fp32, ChunkSizes& sizes) {
+  const Joint& joint = graph.joints[j];
+  const size_t chunk = joint_chunk(graph, j);
+  most(sizes.input, chunk * joint.image);
+  most(sizes.dx, chunk * joint.image);
+  if (j == 0) return;
+  const Block& block = graph.blocks[j - 1];
+  const Joint& before = graph.joints[j - 1];
+  if (block.projection) return;
+  // A joint that is not kept is made again in the chunks of the next one, too.
+  const size_t largest =
+      std::max(chunk, j < graph.blocks.size() ? joint_chunk(graph, j + 1) : size_t{0});
+  if (!before.kept || (block.option_a && !fp32)) most(sizes.residual, largest * before.image);
+  if (!joint.kept) most(sizes.residual, largest * joint.image);
+  if (block.option_a) {
+    most(sizes.shortcut, std::max(largest, joint_chunk(graph, j - 1)) * joint.image);
+  }
+}
+
+void add_block(const Block& block, bool fp32, ChunkSizes& sizes) {
+  for (size_t u = 0; u < block.units.size(); ++u) {
+    const ConvBn& unit = block.units[u];
+    most(sizes.dy, chunk_of(unit) * unit.out_image());
+    if (u == 0) continue;
+    most(sizes.input, chunk_of(unit) * unit.in_image());
+    if (!fp32) most(sizes.dx, chunk_of(unit) * unit.in_image());
+  }
+  if (!block.projection) return;
+  most(sizes.dy, chunk_of(*block.projection) * block.projection->out_image());
+  most(sizes.dx2, chunk_of(*block.projection) * block.in_image());
+}
+
+ChunkSizes chunk_sizes(const Graph& graph, bool fp32) {
+  ChunkSizes sizes;
+  most(sizes.dy, chunk_of(graph.stem) * graph.stem_image());
+  if (!fp32) most(sizes.input, chunk_of(graph.stem) * graph.stem.in_image());
+  for (const Block& block : graph.blocks) {
+    add_block(block, fp32, sizes);
+  }
+  for (size_t j = 0; j < graph.joints.size(); ++j) {
+    add_joint(graph, j, fp32, sizes);
   }
   return sizes;
 }
+
+/// Points in time of one step, for the lifetimes of tensors.
+struct Times {
+  int blocks;
+  [[nodiscard]] int forward(size_t block) const { return static_cast<int>(block) + 1; }
+  [[nodiscard]] int backward(size_t block) const {
+    return 2 * blocks + 2 - static_cast<int>(block);
+  }
+  [[nodiscard]] int backward_stem() const { return 2 * blocks + 3; }
+};
 
 }  // namespace
 
@@ -58,34 +94,79 @@ int Network::Impl::eval_batch() const noexcept {
   return config.eval_batch == 0 ? config.batch : config.eval_batch;
 }
 
-void Network::Impl::carve_train(Carver& carver) {
-  const auto n = static_cast<size_t>(config.batch);
-  const TrainSizes sizes = train_sizes(graph);
-  graph.each_unit([&](ConvBn& unit) { unit.y = carver.take<float>(n * unit.out_image()); });
-  for (Block& block : graph.blocks) {
-    block.z = carver.take<float>(n * block.out_image());
+/// Tensors of whole batches. Time runs from the stem through blocks and head and back; a joint
+/// belongs to the block that reads it, the last one to the head.
+uint64_t Network::Impl::place_tensors(std::byte* base) {
+  const auto n = static_cast<uint64_t>(config.batch);
+  const uint64_t element = format_bytes(passes.format());
+  const size_t blocks = graph.blocks.size();
+  const Times time{static_cast<int>(blocks)};
+  Lifetimes plan_of_tensors;
+  std::vector<std::pair<Stored*, size_t>> placed;
+  const auto add = [&](Stored& tensor, uint64_t image, int first, int last) {
+    placed.emplace_back(&tensor, plan_of_tensors.add(n * image * element, first, last));
+  };
+  add(graph.stem.y, graph.stem.out_image(), 0, time.backward_stem());
+  for (size_t b = 0; b < blocks; ++b) {
+    Block& block = graph.blocks[b];
+    const int made = time.forward(b);
+    const int last = time.backward(b);
+    for (ConvBn& unit : block.units) {
+      add(unit.y, unit.out_image(), made, last);
+    }
+    if (block.projection) add(block.projection->y, block.projection->out_image(), made, last);
+    uint64_t inner[2] = {};
+    for (size_t u = block.units.size() - 1, slot = 0; u > 0; --u, slot ^= 1) {
+      inner[slot] = std::max<uint64_t>(inner[slot], block.units[u].in_image());
+    }
+    add(block.inner_gradient[0], inner[0], last, last);
+    add(block.inner_gradient[1], inner[1], last, last);
   }
-  float* first = carver.take<float>(n * graph.first_input_image());
-  (graph.pooled ? train.pooled : train.stem_z) = first;
+  for (size_t j = 0; j <= blocks; ++j) {
+    Joint& joint = graph.joints[j];
+    if (joint.kept) add(joint.z, joint.image, time.forward(j), time.backward(j));
+  }
+  for (size_t j = 0; j <= blocks; ++j) {
+    // Identity blocks in a row share one gradient.
+    const size_t first = j;
+    while (j < blocks && graph.blocks[j].is_identity()) ++j;
+    add(graph.joints[first].gradient, graph.joints[first].image, time.backward(j),
+        first == 0 ? time.backward_stem() : time.backward(first - 1));
+    for (size_t same = first + 1; same <= j; ++same) {
+      placed.emplace_back(&graph.joints[same].gradient, placed.back().second);
+    }
+  }
+  Stored workspace;
   if (graph.pooled) {
-    train.pool_workspace = carver.take<std::byte>(n * graph.train_pool->workspace_bytes());
+    // In bytes; `add` counts elements.
+    add(workspace, (graph.train_pool->workspace_bytes() + element - 1) / element, time.forward(0),
+        time.backward_stem());
   }
+  plan_of_tensors.place();
+  if (base != nullptr) {
+    for (const auto& [tensor, id] : placed) {
+      *tensor = {base + plan_of_tensors.offset(id), element};
+    }
+    train.pool_workspace = workspace.data;
+  }
+  return plan_of_tensors.total_bytes();
+}
+
+void Network::Impl::carve_scratch(Carver& carver) {
+  const auto n = static_cast<size_t>(config.batch);
+  const ChunkSizes sizes = chunk_sizes(graph, is_fp32());
   const auto features = static_cast<size_t>(graph.features);
   const auto classes = static_cast<size_t>(config.num_classes);
   train.features = carver.take<float>(n * features);
   train.feature_gradient = carver.take<float>(n * features);
   train.logits = carver.take<float>(n * classes);
   train.logit_gradient = carver.take<float>(n * classes);
-  for (float*& gradient : train.block_gradient) {
-    gradient = carver.take<float>(n * sizes.block_out);
-  }
-  for (float*& gradient : train.inner_gradient) {
-    gradient = carver.take<float>(n * sizes.inner);
-  }
-  train.input_chunk = carver.take<float>(sizes.input_chunk);
-  train.dy_chunk = carver.take<float>(sizes.dy_chunk);
-  train.dx_chunk = carver.take<float>(sizes.dx_chunk);
-  train.dx2_chunk = carver.take<float>(sizes.dx2_chunk);
+  train.input_chunk = carver.take<float>(sizes.input);
+  train.residual_chunk = carver.take<float>(sizes.residual);
+  train.shortcut_chunk = carver.take<float>(sizes.shortcut);
+  train.dy_chunk = carver.take<float>(sizes.dy);
+  train.dx_chunk = carver.take<float>(sizes.dx);
+  train.dx2_chunk = carver.take<float>(sizes.dx2);
 }
 
 void Network::Impl::carve_eval(Carver& carver) {
@@ -104,9 +185,10 @@ void Network::Impl::carve_eval(Carver& carver) {
 uint64_t Network::Impl::carve_activations(std::byte* base) {
   uint64_t used = 0;
   if (config.training) {
-    Carver carver(base);
-    carve_train(carver);
-    used = carver.used_bytes();
+    const uint64_t tensors = place_tensors(base);
+    Carver carver(base == nullptr ? nullptr : base + tensors);
+    carve_scratch(carver);
+    used = tensors + carver.used_bytes();
   }
   // Evaluation ends a pending step, so the two never live at the same time.
   Carver carver(base);
@@ -114,13 +196,23 @@ uint64_t Network::Impl::carve_activations(std::byte* base) {
   return std::max(used, carver.used_bytes());
 }
 
+namespace {
+
+/// A layer's weights in another layout, or rounded.
+uint64_t train_copy_bytes(const Convolution& conv, bool fp32) {
+  if (fp32) return conv.backward_weights_bytes();
+  return std::max(
+      {conv.forward_weights_bytes(), conv.backward_weights_bytes(), conv.weights_bytes()});
+}
+
+}  // namespace
+
 uint64_t Network::Impl::carve_workspace(std::byte* base) {
   Carver carver(base);
   uint64_t scratch = graph.eval_fc->scratch_bytes();
   uint64_t copy = graph.eval_fc->copy_bytes();
   uint64_t chunk_gradient = 0;
   uint64_t plain = 0;
-  const auto most = [](uint64_t& slot, uint64_t value) { slot = std::max(slot, value); };
   for (const MaxPool* pool : {graph.train_pool.get(), graph.eval_pool.get()}) {
     if (pool != nullptr) most(scratch, pool->scratch_bytes());
   }
@@ -133,7 +225,7 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
     most(scratch, unit.eval->scratch_bytes());
     if (unit.train) {
       most(scratch, unit.train->scratch_bytes());
-      most(copy, unit.train->backward_weights_bytes());
+      most(copy, train_copy_bytes(*unit.train, is_fp32()));
       most(forward, unit.train->forward_weights_bytes());
       if (unit.shape.batch < config.batch) most(chunk_gradient, unit.train->weights_bytes());
     }
@@ -158,13 +250,16 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
   uint64_t side_copy = 0;
   for (const Block& block : graph.blocks) {
     if (block.projection && block.projection->train) {
-      most(side_copy, block.projection->train->backward_weights_bytes());
+      most(side_copy, train_copy_bytes(*block.projection->train, is_fp32()));
     }
   }
   work.side_weights_copy = carver.take<float>(side_copy / sizeof(float));
   work.weight_gradient = carver.take<float>(chunk_gradient / sizeof(float));
   work.partial = carver.take<float>(Passes::partial_floats(config.threads, max_bn_width()));
   work.plain = carver.take<float>(plain);
+  if (config.training && !is_fp32()) {
+    work.fc_weights = carver.take<float>(graph.train_fc->weights_bytes() / sizeof(float));
+  }
   return carver.used_bytes();
 }
 

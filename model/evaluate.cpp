@@ -1,6 +1,6 @@
 // Evaluation: one fixed-size chunk of images at a time through all layers. The last chunk is
 // padded, so a sample meets the same code whatever the batch is and its logits do not depend on its
-// neighbours.
+// neighbours. Always fp32, with the master weights.
 #include <algorithm>
 
 #include "model/network_impl.hpp"
@@ -10,7 +10,7 @@ namespace npu::model {
 void Network::Impl::eval_chunk(const float* source, float* out_logits) {
   const auto m = static_cast<size_t>(graph.eval_chunk);
   const auto run = [&](ConvBn& unit, const float* src, float* dst) {
-    unit.eval->forward(src, forward_weights(unit, *unit.eval), dst, work.scratch);
+    unit.eval->forward(src, eval_weights(unit), dst, work.scratch);
   };
   float* x = eval.map[0];
   float* spare = eval.map[1];
@@ -18,19 +18,20 @@ void Network::Impl::eval_chunk(const float* source, float* out_logits) {
   float* next = eval.map[3];
   const size_t stem_image = graph.stem_image();
   run(graph.stem, source, spare);
-  passes.normalise(spare, m * stem_image, graph.stem.bn, {}, graph.pooled ? spare : x);
+  fp32_passes.normalise(as_stored(spare), m * stem_image, graph.stem.bn, {}, {},
+                        graph.pooled ? spare : x);
   for (size_t i = 0; graph.pooled && i < m; ++i) {
     graph.eval_pool->forward(spare + i * stem_image, x + i * graph.first_input_image(), nullptr,
                              work.scratch);
   }
   for (Block& block : graph.blocks) {
-    ResidualInput residual{x, nullptr};
+    ResidualInput residual{.fp32 = x};
     if (block.projection) {
       run(*block.projection, x, side);
-      residual = {side, &block.projection->bn};
+      residual = {.stored = as_stored(side), .norm = &block.projection->bn};
     } else if (block.option_a) {
       option_a_forward(*block.option_a, x, graph.eval_chunk, side);
-      residual.data = side;
+      residual.fp32 = side;
     }
     float* made = x;
     float* dst = spare;
@@ -38,7 +39,8 @@ void Network::Impl::eval_chunk(const float* source, float* out_logits) {
     for (ConvBn& unit : block.units) {
       run(unit, made, dst);
       const bool last = &unit == &block.units.back();
-      passes.normalise(dst, m * unit.out_image(), unit.bn, last ? residual : ResidualInput{}, dst);
+      fp32_passes.normalise(as_stored(dst), m * unit.out_image(), unit.bn,
+                            last ? residual : ResidualInput{}, {}, dst);
       made = dst;
       std::swap(dst, other);
     }

@@ -1,29 +1,46 @@
 // Forward in training mode. Each convolution runs over chunks of images: its input is made right
-// before (normalise + ReLU of what the previous one left), its output's statistics are summed right
-// after, both while in cache.
+// before (normalise + ReLU of what the previous one left), its output is stored and its statistics
+// are summed right after, both while in cache.
 #include "model/network_impl.hpp"
 
 namespace npu::model {
 
-const float* Network::Impl::block_input(size_t block) const noexcept {
-  if (block > 0) return graph.blocks[block - 1].z;
-  return graph.pooled ? train.pooled : train.stem_z;
-}
-
-const float* Network::Impl::forward_weights(ConvBn& unit, Convolution& conv) {
-  if (conv.forward_weights_bytes() == 0) return unit.weights;
+/// The weights as the evaluation kernel reads them.
+const float* Network::Impl::eval_weights(ConvBn& unit) {
+  if (unit.eval->forward_weights_bytes() == 0) return unit.weights;
   if (unit.forward_stale) {
-    conv.make_forward_weights(unit.weights, unit.forward_weights, work.scratch);
+    unit.eval->make_forward_weights(unit.weights, unit.forward_weights, work.scratch);
     unit.forward_stale = false;
   }
   return unit.forward_weights;
 }
 
-void Network::Impl::forward_chunk(ConvBn& unit, int first, const float* src) {
-  float* y = unit.y + static_cast<size_t>(first) * unit.out_image();
-  unit.train->forward(src, forward_weights(unit, *unit.train), y, work.scratch);
+/// The weights as the training kernel reads them, rounded to the format; valid until `copy` is used
+/// again.
+const float* Network::Impl::train_weights(ConvBn& unit, float* copy) {
+  const Convolution& conv = *unit.train;
+  const bool own_layout = conv.forward_weights_bytes() != 0;
+  if (is_fp32()) {
+    if (!own_layout) return unit.weights;
+    if (unit.forward_stale) {
+      unit.train->make_forward_weights(unit.weights, unit.forward_weights, work.scratch);
+      unit.forward_stale = false;
+    }
+    return unit.forward_weights;
+  }
+  if (own_layout) unit.train->make_forward_weights(unit.weights, copy, work.scratch);
+  const uint64_t bytes = own_layout ? conv.forward_weights_bytes() : conv.weights_bytes();
+  passes.round(own_layout ? copy : unit.weights, copy, bytes / sizeof(float));
+  return copy;
+}
+
+void Network::Impl::forward_chunk(ConvBn& unit, int first, const float* src, const float* weights) {
+  const Stored kept = unit.y.at(static_cast<size_t>(first) * unit.out_image());
+  float* y = is_fp32() ? kept.fp32() : train.dy_chunk;
+  unit.train->forward(src, weights, y, work.scratch);
   if (first == 0) unit.bn.begin_forward(y);
-  passes.moments(y, static_cast<size_t>(unit.shape.batch) * unit.out_image(), unit.bn);
+  passes.moments(y, static_cast<size_t>(unit.shape.batch) * unit.out_image(), unit.bn,
+                 is_fp32() ? Stored{} : kept);
 }
 
 void Network::Impl::finish_unit(ConvBn& unit) {
@@ -31,88 +48,77 @@ void Network::Impl::finish_unit(ConvBn& unit) {
   ++unit.batches_tracked;
 }
 
-void Network::Impl::make_stem_output(int first, int count) {
+void Network::Impl::forward_stem() {
   ConvBn& stem = graph.stem;
-  const size_t image = stem.out_image();
-  const auto at = static_cast<size_t>(first);
-  const auto n = static_cast<size_t>(count);
-  if (!graph.pooled) {
-    passes.normalise(stem.y + at * image, n * image, stem.bn, {}, train.stem_z + at * image);
-    return;
+  const size_t chunk = static_cast<size_t>(stem.shape.batch) * stem.in_image();
+  const float* weights = train_weights(stem, work.weights_copy);
+  for (int first = 0; first < config.batch; first += stem.shape.batch) {
+    const float* src = images + static_cast<size_t>(first) * stem.in_image();
+    if (!is_fp32()) {
+      passes.round(src, train.input_chunk, chunk);
+      src = train.input_chunk;
+    }
+    forward_chunk(stem, first, src, weights);
   }
-  for (size_t i = at; i < at + n; ++i) {
-    passes.normalise(stem.y + i * image, image, stem.bn, {}, train.input_chunk);
-    graph.train_pool->forward(train.input_chunk, train.pooled + i * graph.first_input_image(),
-                              train.pool_workspace + i * graph.train_pool->workspace_bytes(),
-                              work.scratch);
+  finish_unit(stem);
+}
+
+void Network::Impl::forward_block(size_t b) {
+  Block& block = graph.blocks[b];
+  ConvBn& head = block.units.front();
+  const float* weights = train_weights(head, work.weights_copy);
+  const float* side_weights =
+      block.projection ? train_weights(*block.projection, work.side_weights_copy) : nullptr;
+  for (int first = 0; first < config.batch; first += head.shape.batch) {
+    const float* src = make_joint(b, first, head.shape.batch, train.input_chunk, true);
+    forward_chunk(head, first, src, weights);
+    if (block.projection) forward_chunk(*block.projection, first, src, side_weights);
+  }
+  finish_unit(head);
+  if (block.projection) finish_unit(*block.projection);
+  for (size_t u = 1; u < block.units.size(); ++u) {
+    ConvBn& unit = block.units[u];
+    const ConvBn& previous = block.units[u - 1];
+    weights = train_weights(unit, work.weights_copy);
+    for (int first = 0; first < config.batch; first += unit.shape.batch) {
+      passes.normalise(previous.y.at(static_cast<size_t>(first) * unit.in_image()),
+                       static_cast<size_t>(unit.shape.batch) * unit.in_image(), previous.bn, {}, {},
+                       train.input_chunk);
+      forward_chunk(unit, first, train.input_chunk, weights);
+    }
+    finish_unit(unit);
   }
 }
 
-void Network::Impl::make_block_output(size_t index, int first, int count) {
-  Block& block = graph.blocks[index];
-  const auto at = static_cast<size_t>(first);
-  const size_t out = at * block.out_image();
-  ResidualInput residual;
-  if (block.projection) {
-    residual = {block.projection->y + out, &block.projection->bn};
-  } else if (block.option_a) {
-    option_a_forward(*block.option_a, block_input(index) + at * block.in_image(), count,
-                     train.input_chunk);
-    residual.data = train.input_chunk;
-  } else {
-    residual.data = block_input(index) + out;
+/// Average pooling and the fully connected layer; its bias stays fp32.
+void Network::Impl::forward_head() {
+  const auto channels = static_cast<size_t>(graph.features);
+  const auto n = static_cast<size_t>(config.batch);
+  for (int i = 0; i < config.batch; ++i) {
+    const float* z = make_joint(graph.blocks.size(), i, 1, train.input_chunk, true);
+    average_pool_forward(z, 1, graph.feature_pixels, channels,
+                         train.features + static_cast<size_t>(i) * channels);
   }
-  passes.normalise(block.last().y + out, static_cast<size_t>(count) * block.out_image(),
-                   block.last().bn, residual, block.z + out);
-}
-
-void Network::Impl::make_block_input(size_t block, int first, int count) {
-  if (block == 0) {
-    make_stem_output(first, count);
-  } else {
-    make_block_output(block - 1, first, count);
+  const float* weights = parameter_memory + parameters[graph.fc_weight_index].offset;
+  if (!is_fp32()) {
+    passes.round(train.features, train.features, n * channels);
+    passes.round(weights, work.fc_weights, graph.train_fc->weights_bytes() / sizeof(float));
+    weights = work.fc_weights;
+  }
+  graph.train_fc->forward(train.features, weights,
+                          parameter_memory + parameters[graph.fc_bias_index].offset, train.logits,
+                          work.weights_copy, work.scratch);
+  if (!is_fp32()) {
+    passes.round(train.logits, train.logits, n * static_cast<size_t>(config.num_classes));
   }
 }
 
 void Network::Impl::forward_walk() {
-  ConvBn& stem = graph.stem;
-  for (int first = 0; first < config.batch; first += stem.shape.batch) {
-    forward_chunk(stem, first, images + static_cast<size_t>(first) * stem.in_image());
-  }
-  finish_unit(stem);
+  forward_stem();
   for (size_t b = 0; b < graph.blocks.size(); ++b) {
-    Block& block = graph.blocks[b];
-    ConvBn& head = block.units.front();
-    for (int first = 0; first < config.batch; first += head.shape.batch) {
-      make_block_input(b, first, head.shape.batch);
-      const float* src = block_input(b) + static_cast<size_t>(first) * block.in_image();
-      forward_chunk(head, first, src);
-      if (block.projection) forward_chunk(*block.projection, first, src);
-    }
-    finish_unit(head);
-    if (block.projection) finish_unit(*block.projection);
-    for (size_t u = 1; u < block.units.size(); ++u) {
-      ConvBn& unit = block.units[u];
-      const ConvBn& previous = block.units[u - 1];
-      for (int first = 0; first < config.batch; first += unit.shape.batch) {
-        passes.normalise(previous.y + static_cast<size_t>(first) * unit.in_image(),
-                         static_cast<size_t>(unit.shape.batch) * unit.in_image(), previous.bn, {},
-                         train.input_chunk);
-        forward_chunk(unit, first, train.input_chunk);
-      }
-      finish_unit(unit);
-    }
+    forward_block(b);
   }
-  for (int i = 0; i < config.batch; ++i) {
-    make_block_output(graph.blocks.size() - 1, i, 1);
-  }
-  const auto channels = static_cast<size_t>(graph.features);
-  average_pool_forward(graph.blocks.back().z, config.batch, graph.feature_pixels, channels,
-                       train.features);
-  graph.train_fc->forward(train.features,
-                          parameter_memory + parameters[graph.fc_weight_index].offset,
-                          parameter_memory + parameters[graph.fc_bias_index].offset, train.logits,
-                          work.weights_copy, work.scratch);
+  forward_head();
 }
 
 }  // namespace npu::model

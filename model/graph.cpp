@@ -43,8 +43,9 @@ Result<void> check_config(const NetworkConfig& c) {
     return fail(Code::kInvalidArgument, "model: label_smoothing is {}; expected 0 <= value < 1",
                 c.label_smoothing);
   }
-  if (c.dtype != DType::kFloat32) {
-    return fail(Code::kUnimplemented, "model: activations in {} are not available; use fp32",
+  if (c.dtype != DType::kFloat32 && c.dtype != DType::kFloat16 && c.dtype != DType::kBFloat16) {
+    return fail(Code::kInvalidArgument,
+                "model: activations in {} are not possible; use fp32, fp16 or bf16",
                 dtype_name(c.dtype));
   }
   return {};
@@ -132,6 +133,18 @@ Block make_block(const Arch& arch, std::string name, const MapShape& in, int wid
   return block;
 }
 
+/// A joint that is not kept is made from what is: its block's outputs and a projection, or the
+/// joint before if that one is kept.
+void choose_joints(Graph& graph) {
+  graph.joints.resize(graph.blocks.size() + 1);
+  graph.joints[0] = {.image = graph.first_input_image(), .kept = graph.pooled};
+  for (size_t b = 0; b < graph.blocks.size(); ++b) {
+    const Block& block = graph.blocks[b];
+    graph.joints[b + 1] = {.image = block.out_image(),
+                           .kept = !block.projection && !graph.joints[b].kept};
+  }
+}
+
 int choose_eval_chunk(Graph& graph, int eval_batch) {
   uint64_t most = 1;
   graph.each_unit([&](const ConvBn& unit) {
@@ -185,6 +198,7 @@ Result<Graph> build_graph(const NetworkConfig& config) {
       at = out_of(graph.blocks.back().last());
     }
   }
+  choose_joints(graph);
   graph.features = at.c;
   graph.feature_pixels = static_cast<size_t>(at.h) * static_cast<size_t>(at.w);
   graph.eval_chunk =

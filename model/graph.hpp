@@ -15,6 +15,7 @@
 #include "model/primitives/linear.hpp"
 #include "model/primitives/max_pool.hpp"
 #include "model/shortcut.hpp"
+#include "model/storage.hpp"
 
 namespace npu::model {
 
@@ -36,7 +37,7 @@ struct ConvBn {
   float* weights = nullptr;
   float* weight_gradient = nullptr;
   float* forward_weights = nullptr;  // only where the forward kernel wants its own layout
-  float* y = nullptr;                // the whole batch
+  Stored y;                          // the whole batch
   BatchNorm bn;
 
   [[nodiscard]] size_t in_image() const noexcept {
@@ -57,13 +58,23 @@ struct Block {
   std::vector<ConvBn> units;
   std::optional<ConvBn> projection;
   std::optional<OptionA> option_a;
-  float* z = nullptr;  // output of the whole batch, kept: next block's input and ReLU mask
+  Stored inner_gradient[2];  // whole batch, ping-pong between the units
 
   [[nodiscard]] const ConvBn& last() const noexcept { return units.back(); }
   [[nodiscard]] ConvBn& last() noexcept { return units.back(); }
   [[nodiscard]] size_t in_image() const noexcept { return units.front().in_image(); }
   [[nodiscard]] size_t out_image() const noexcept { return units.back().out_image(); }
   [[nodiscard]] bool is_identity() const noexcept { return !projection && !option_a; }
+};
+
+/// What is between two blocks: joint 0 is the input of block 0, joint b + 1 the output of block b.
+/// Every second one is kept; the others are made again, chunk by chunk, from y and the joint
+/// before: what that reads is read for the batch norm's gradient anyway.
+struct Joint {
+  size_t image = 0;  // elements
+  bool kept = true;
+  Stored z;         // whole batch, when kept
+  Stored gradient;  // whole batch; an identity block updates its output's in place
 };
 
 /// Everything that the configuration decides, before any tensor exists.
@@ -74,6 +85,7 @@ struct Graph {
   int pool_h = 0;
   int pool_w = 0;
   std::vector<Block> blocks;
+  std::vector<Joint> joints;  // one more than blocks
   int features = 0;
   size_t feature_pixels = 0;  // of the map that is averaged
   size_t fc_weight_index = 0;

@@ -7,8 +7,20 @@
 
 namespace npu::model {
 
+namespace {
+
+Format format_of(DType dtype) {
+  if (dtype == DType::kFloat16) return Format::kFp16;
+  return dtype == DType::kBFloat16 ? Format::kBf16 : Format::kFp32;
+}
+
+}  // namespace
+
 Network::Impl::Impl(const NetworkConfig& wanted, Graph built)
-    : config(wanted), graph(std::move(built)), passes(default_kernels(), wanted.threads) {}
+    : config(wanted),
+      graph(std::move(built)),
+      passes(default_kernels(format_of(wanted.dtype)), wanted.threads),
+      fp32_passes(default_kernels(Format::kFp32), wanted.threads) {}
 
 Network::Network(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 Network::Network(Network&&) noexcept = default;

@@ -1,6 +1,6 @@
-// A ResNet that trains: plan its memory, bind it once, then step. One process, one rank, fp32 NHWC;
-// it knows nothing of ranks, files or shared memory: gradients leave through buckets that the
-// caller reduces.
+// A ResNet that trains: plan its memory, bind it once, then step. One process, one rank, NHWC; it
+// knows nothing of ranks, files or shared memory: gradients leave through buckets that the caller
+// reduces.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,10 @@ struct NetworkConfig {
   bool training = true;             // false: neither gradients nor momentum nor saved activations
   bool zero_init_residual = false;  // last BN weight of each block starts at 0
   float label_smoothing = 0;        // training loss only
-  DType dtype = DType::kFloat32;    // of activations; master weights are always fp32
-  int threads = 1;                  // compute threads
+  /// Of stored activations and of what convolutions and the classifier read: fp32, fp16 or bf16.
+  /// Accumulation, statistics, master weights, weight gradients, loss and evaluation are fp32.
+  DType dtype = DType::kFloat32;
+  int threads = 1;                                  // compute threads
   uint64_t bucket_bytes = uint64_t{4} << 20;        // gradient bucket target; 0 = one bucket
   uint64_t first_bucket_bytes = uint64_t{1} << 20;  // of bucket 0, so that the overlap starts early
 };
@@ -73,8 +75,8 @@ using BucketReady = std::function<void(size_t bucket)>;
 class Network {
  public:
   /// Checks the configuration, lays out memory and builds the primitives; allocates no tensor.
-  /// Errors: not_found (arch: lists the known ones), invalid_argument (names field and value),
-  ///         unimplemented (dtype). Cost: milliseconds to about a second (JIT of a deep network).
+  /// Errors: not_found (arch: lists the known ones), invalid_argument (names field and value).
+  /// Cost: milliseconds to about a second (JIT of a deep network).
   [[nodiscard]] static Result<Network> plan(const NetworkConfig& config);
 
   Network(Network&&) noexcept;

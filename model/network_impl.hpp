@@ -10,22 +10,20 @@
 
 namespace npu::model {
 
-/// Memory of a training step besides the tensors that the graph's layers keep.
+/// Memory of a training step besides the tensors that the graph's layers and joints keep.
 struct TrainMemory {
-  float* pooled = nullptr;  // [batch] input of the first block, ImageNet stem
   std::byte* pool_workspace = nullptr;
-  float* stem_z = nullptr;    // [batch] input of the first block, CIFAR stem
   float* features = nullptr;  // [batch, features]
   float* feature_gradient = nullptr;
   float* logits = nullptr;  // [batch, classes]
   float* logit_gradient = nullptr;
-  float* block_gradient[2] =
-      {};  // masked gradient of a block's output, ping-pong where the shape changes
-  float* inner_gradient[2] = {};  // gradients inside a block, ping-pong
-  float* input_chunk = nullptr;   // recomputed input of a convolution, or a shortcut
-  float* dy_chunk = nullptr;      // gradient of a convolution's output
-  float* dx_chunk = nullptr;      // gradient of a block's input through the main path
-  float* dx2_chunk = nullptr;     // ... and through the projection
+  // Scratch of one chunk.
+  float* input_chunk = nullptr;     // input of a convolution
+  float* residual_chunk = nullptr;  // a joint that is not kept, while the next one is made from it
+  float* shortcut_chunk = nullptr;  // what an option A shortcut adds
+  float* dy_chunk = nullptr;   // gradient of a convolution's output; in forward the output itself
+  float* dx_chunk = nullptr;   // gradient of a block's input through the main path
+  float* dx2_chunk = nullptr;  // ... and through the projection
 };
 
 /// Memory of evaluation, one chunk of images through all layers; shares bytes with TrainMemory.
@@ -43,6 +41,7 @@ struct WorkMemory {
   float* weight_gradient = nullptr;    // of one chunk
   float* partial = nullptr;            // sums of one block of rows a thread
   float* plain = nullptr;              // one parameter in file order
+  float* fc_weights = nullptr;         // rounded to the format, unless that is fp32
 };
 
 struct StateRef {
@@ -57,7 +56,8 @@ struct Network::Impl {
   NetworkConfig config;
   Graph graph;
   ParameterTable parameters;
-  Passes passes;
+  Passes passes;       // of training, in the format of the activations
+  Passes fp32_passes;  // of evaluation
   MemoryPlan plan;
   std::vector<StateEntry> entries;
   std::vector<StateRef> entry_refs;
@@ -78,11 +78,13 @@ struct Network::Impl {
   [[nodiscard]] Result<void> bind(Allocator& allocator);
   void attach_layers();
   [[nodiscard]] uint64_t carve_activations(std::byte* base);
-  void carve_train(Carver& carver);
+  [[nodiscard]] uint64_t place_tensors(std::byte* base);
+  void carve_scratch(Carver& carver);
   void carve_eval(Carver& carver);
   [[nodiscard]] uint64_t carve_workspace(std::byte* base);
   [[nodiscard]] size_t max_bn_width();
   [[nodiscard]] int eval_batch() const noexcept;
+  [[nodiscard]] bool is_fp32() const noexcept { return passes.format() == Format::kFp32; }
 
   // state (state.cpp)
   void make_state();
@@ -90,25 +92,30 @@ struct Network::Impl {
   void from_plain(size_t parameter, std::span<const float> values, float* flat);
   void initialise(uint64_t seed);
 
+  // joints.cpp
+  [[nodiscard]] const float* joint_input(size_t joint, int first, int count, float* scratch);
+  const float* make_joint(size_t joint, int first, int count, float* scratch, bool keep);
+  const float* make_stem_output(int first, int count, float* scratch, bool keep);
+  [[nodiscard]] ResidualInput shortcut_of(size_t block, int first, int count);
+
   // forward.cpp
-  [[nodiscard]] const float* block_input(size_t block) const noexcept;
-  [[nodiscard]] const float* forward_weights(ConvBn& unit, Convolution& conv);
+  [[nodiscard]] const float* eval_weights(ConvBn& unit);
+  [[nodiscard]] const float* train_weights(ConvBn& unit, float* copy);
   void forward_walk();
-  void forward_chunk(ConvBn& unit, int first, const float* src);
+  void forward_stem();
+  void forward_block(size_t block);
+  void forward_head();
+  void forward_chunk(ConvBn& unit, int first, const float* src, const float* weights);
   void finish_unit(ConvBn& unit);
-  void make_block_input(size_t block, int first, int count);
-  void make_stem_output(int first, int count);
-  void make_block_output(size_t block, int first, int count);
 
   // backward.cpp
   void backward_walk(const BucketReady& on_bucket_ready, float gradient_scale);
   void backward_head(float gradient_scale);
-  void backward_block(size_t block, float* gradient, float* input_gradient);
-  void backward_inner(Block& block, size_t unit, const float* gradient, bool masked, float* out);
-  void backward_first(size_t block, const float* inner, const float* gradient,
-                      float* input_gradient);
-  void backward_stem(const float* gradient);
-  void join_chunk(size_t block, int first, int count, const float* add, float* out);
+  void backward_block(size_t block);
+  void backward_inner(Block& block, size_t unit, Stored gradient, bool masked, Stored out);
+  void backward_first(size_t block, Stored inner);
+  void backward_stem();
+  void join_chunk(size_t joint, int first, int count, const float* z, const GradientInput& add);
   void weight_gradient_chunk(ConvBn& unit, int first, const float* src, const float* dy);
   [[nodiscard]] const float* backward_weights(ConvBn& unit, float* copy);
   void completed(size_t parameter);

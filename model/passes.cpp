@@ -11,6 +11,9 @@ namespace {
 /// only.
 size_t block_elements(size_t width) { return width * std::max<size_t>(64, 32768 / width); }
 
+/// "Row" of passes that have no channels.
+constexpr size_t kFlatWidth = 256;
+
 size_t block_count(size_t elements, size_t block) { return (elements + block - 1) / block; }
 
 void fold(const float* partial, size_t channels, size_t width, double* out) {
@@ -70,11 +73,29 @@ void Passes::reduce_blocks(size_t elements, size_t width, size_t sums, const Bod
   }
 }
 
-void Passes::moments(const float* y, size_t elements, BatchNorm& bn) const {
+namespace {
+
+std::byte* at_or_null(Stored tensor, size_t elements) {
+  return tensor ? tensor.at(elements).data : nullptr;
+}
+
+template <typename T>
+T* at_or_null(T* tensor, size_t elements) {
+  return tensor == nullptr ? nullptr : tensor + elements;
+}
+
+}  // namespace
+
+void Passes::moments(const float* y, size_t elements, BatchNorm& bn, Stored keep) const {
   reduce_blocks(
       elements, bn.width, 2,
       [&](size_t at, size_t n, float* partial) {
-        kernels_->moments({y + at, bn.mean, partial, partial + bn.width}, {n, bn.width});
+        kernels_->moments({.x = y + at,
+                           .keep = at_or_null(keep, at),
+                           .pivot = bn.mean,
+                           .sum = partial,
+                           .square = partial + bn.width},
+                          {n, bn.width});
       },
       [&](const float* partial) {
         fold(partial, bn.channels, bn.width, bn.sum);
@@ -82,28 +103,37 @@ void Passes::moments(const float* y, size_t elements, BatchNorm& bn) const {
       });
 }
 
-void Passes::normalise(const float* y, size_t elements, const BatchNorm& bn, ResidualInput residual,
-                       float* out) const {
+void Passes::normalise(Stored y, size_t elements, const BatchNorm& bn,
+                       const ResidualInput& residual, Stored keep, float* out) const {
   each_block(elements, bn.width, [&](size_t at, size_t n) {
     kernels_->normalise(
-        {.y = y + at,
+        {.y = y.at(at).data,
          .scale = bn.scale,
          .shift = bn.shift,
-         .residual = residual.data == nullptr ? nullptr : residual.data + at,
+         .residual = at_or_null(residual.stored, at),
          .residual_scale = residual.norm == nullptr ? nullptr : residual.norm->scale,
          .residual_shift = residual.norm == nullptr ? nullptr : residual.norm->shift,
-         .out = out + at},
+         .residual_fp32 = at_or_null(residual.fp32, at),
+         .keep = at_or_null(keep, at),
+         .out = at_or_null(out, at)},
         {n, bn.width});
   });
 }
 
-void Passes::reduce_masked(const float* dz, const float* y, size_t elements, BatchNorm& bn) const {
+void Passes::reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm& bn,
+                           Stored keep) const {
   reduce_blocks(
       elements, bn.width, 2,
       [&](size_t at, size_t n, float* partial) {
-        kernels_->reduce_masked(
-            {dz + at, y + at, bn.scale, bn.shift, bn.mean, partial, partial + bn.width},
-            {n, bn.width});
+        kernels_->reduce_masked({.dz = dz + at,
+                                 .keep = at_or_null(keep, at),
+                                 .y = y.at(at).data,
+                                 .scale = bn.scale,
+                                 .shift = bn.shift,
+                                 .mean = bn.mean,
+                                 .sum = partial,
+                                 .dot = partial + bn.width},
+                                {n, bn.width});
       },
       [&](const float* partial) {
         fold(partial, bn.channels, bn.width, bn.sum);
@@ -111,11 +141,12 @@ void Passes::reduce_masked(const float* dz, const float* y, size_t elements, Bat
       });
 }
 
-void Passes::bn_backward(const float* dz, const float* y, size_t elements, const BatchNorm& bn,
+void Passes::bn_backward(const GradientInput& dz, Stored y, size_t elements, const BatchNorm& bn,
                          bool masked, float* out) const {
   each_block(elements, bn.width, [&](size_t at, size_t n) {
-    kernels_->bn_backward({.dz = dz + at,
-                           .y = y + at,
+    kernels_->bn_backward({.dz = at_or_null(dz.stored, at),
+                           .dz_fp32 = at_or_null(dz.fp32, at),
+                           .y = y.at(at).data,
                            .scale = masked ? bn.scale : nullptr,
                            .shift = bn.shift,
                            .mean = bn.mean,
@@ -133,15 +164,16 @@ void Passes::join(const Join& j, size_t elements) const {
       elements, width, 3,
       [&](size_t at, size_t n, float* partial) {
         kernels_->join({.dx = j.dx + at,
-                        .add = j.add == nullptr ? nullptr : j.add + at,
+                        .add = at_or_null(j.add.stored, at),
+                        .add_fp32 = at_or_null(j.add.fp32, at),
                         .z = j.z + at,
-                        .out = j.out + at,
-                        .y = j.y + at,
+                        .out = j.out.at(at).data,
+                        .y = j.y.at(at).data,
                         .mean = j.bn->mean,
                         .sum = partial,
                         .dot = partial + width,
-                        .y2 = j.y2 == nullptr ? nullptr : j.y2 + at,
-                        .mean2 = j.y2 == nullptr ? nullptr : j.bn2->mean,
+                        .y2 = at_or_null(j.y2, at),
+                        .mean2 = j.y2 ? j.bn2->mean : nullptr,
                         .dot2 = partial + 2 * width},
                        {n, width});
       },
@@ -149,18 +181,44 @@ void Passes::join(const Join& j, size_t elements) const {
         const size_t channels = j.bn->channels;
         fold(partial, channels, width, j.bn->sum);
         fold(partial + width, channels, width, j.bn->square);
-        if (j.y2 == nullptr) return;
+        if (!j.y2) return;
         fold(partial, channels, width, j.bn2->sum);
         fold(partial + 2 * width, channels, width, j.bn2->square);
       });
 }
 
+void Passes::merge(const float* dx, const GradientInput& add, Stored out, size_t count) const {
+  each_block(count, kFlatWidth, [&](size_t at, size_t n) {
+    kernels_->merge({.dx = dx + at,
+                     .add = at_or_null(add.stored, at),
+                     .add_fp32 = at_or_null(add.fp32, at),
+                     .out = out.at(at).data},
+                    n);
+  });
+}
+
+void Passes::widen(Stored in, float* out, size_t count) const {
+  each_block(count, kFlatWidth,
+             [&](size_t at, size_t n) { kernels_->widen(in.at(at).data, out + at, n); });
+}
+
+void Passes::narrow(const float* in, Stored out, size_t count) const {
+  each_block(count, kFlatWidth,
+             [&](size_t at, size_t n) { kernels_->narrow(in + at, out.at(at).data, n); });
+}
+
+void Passes::round(const float* in, float* out, size_t count) const {
+  each_block(count, kFlatWidth,
+             [&](size_t at, size_t n) { kernels_->round(in + at, out + at, n); });
+}
+
 void Passes::add(const float* a, const float* b, float* out, size_t count) const {
-  each_block(count, 256, [&](size_t at, size_t n) { kernels_->add(a + at, b + at, out + at, n); });
+  each_block(count, kFlatWidth,
+             [&](size_t at, size_t n) { kernels_->add(a + at, b + at, out + at, n); });
 }
 
 void Passes::sgd(const SgdArgs& args, size_t count) const {
-  each_block(count, 256, [&](size_t at, size_t n) {
+  each_block(count, kFlatWidth, [&](size_t at, size_t n) {
     SgdArgs part = args;
     part.parameters += at;
     part.momentum += at;

@@ -8,13 +8,16 @@
 
 #include "model/batch_norm.hpp"
 #include "model/kernels/kernels.hpp"
+#include "model/storage.hpp"
 
 namespace npu::model {
 
-/// What is added before the ReLU at a block's end: nothing, a tensor, or a batch-normalised tensor.
+/// What is added before the ReLU at a block's end: nothing, a stored tensor (batch-normalised when
+/// `norm` is set), or an fp32 one.
 struct ResidualInput {
-  const float* data = nullptr;
+  Stored stored;
   const BatchNorm* norm = nullptr;
+  const float* fp32 = nullptr;
 };
 
 /// Thread: one call at a time. Nothing here allocates.
@@ -29,30 +32,40 @@ class Passes {
     partial_width_ = width;
   }
 
-  /// Adds the moments of y to the batch norm's sums.
-  void moments(const float* y, size_t elements, BatchNorm& bn) const;
-  /// out = relu(bn(y) + residual).
-  void normalise(const float* y, size_t elements, const BatchNorm& bn, ResidualInput residual,
-                 float* out) const;
-  /// Adds the backward sums of relu(bn(y)) to bn, given the gradient dz of its output.
-  void reduce_masked(const float* dz, const float* y, size_t elements, BatchNorm& bn) const;
+  [[nodiscard]] Format format() const noexcept { return kernels_->format; }
+
+  /// Stores y, which a convolution has just written, in `keep` (null: it is there already) and adds
+  /// the moments of what is stored to the batch norm's sums.
+  void moments(const float* y, size_t elements, BatchNorm& bn, Stored keep) const;
+  /// relu(bn(y) + residual), stored in `keep` and, rounded the same way, in `out`; either may be
+  /// null.
+  void normalise(Stored y, size_t elements, const BatchNorm& bn, const ResidualInput& residual,
+                 Stored keep, float* out) const;
+  /// Stores dz in `keep` (null: it is not to be rounded), the gradient of relu(bn(y)), and adds
+  /// the backward sums to bn.
+  void reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm& bn, Stored keep) const;
   /// out = gradient of y; `masked` when dz is the gradient of relu(bn(y)) and not of bn(y).
-  void bn_backward(const float* dz, const float* y, size_t elements, const BatchNorm& bn,
+  void bn_backward(const GradientInput& dz, Stored y, size_t elements, const BatchNorm& bn,
                    bool masked, float* out) const;
 
   struct Join {
     const float* dx;
-    const float* add;  // may be null
-    const float* z;    // the block's output, whose sign is the ReLU mask
-    float* out;
-    const float* y;
+    GradientInput add;  // or none
+    const float* z;     // the block's output, whose sign is the ReLU mask
+    Stored out;
+    Stored y;
     BatchNorm* bn;
-    const float* y2;  // of the projection shortcut, may be null
+    Stored y2;  // of the projection shortcut, or null
     BatchNorm* bn2;
   };
   /// out = (dx + add) where z > 0; adds the backward sums of both batch norms that feed z.
   void join(const Join& join, size_t elements) const;
+  /// out = dx + add.
+  void merge(const float* dx, const GradientInput& add, Stored out, size_t count) const;
 
+  void widen(Stored in, float* out, size_t count) const;
+  void narrow(const float* in, Stored out, size_t count) const;
+  void round(const float* in, float* out, size_t count) const;
   void add(const float* a, const float* b, float* out, size_t count) const;
   void sgd(const SgdArgs& args, size_t count) const;
 

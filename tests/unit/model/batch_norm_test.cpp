@@ -45,17 +45,17 @@ class Layer {
 
   void forward(const std::vector<float>& y) {
     bn.begin_forward(y.data());
-    passes.moments(y.data(), y.size(), bn);
+    passes.moments(y.data(), y.size(), bn, {});
     bn.finish_forward(y.size() / bn.channels);
   }
 
   /// Input gradient of relu(bn(y)) for the output gradient dz.
-  std::vector<float> backward(const std::vector<float>& dz, const std::vector<float>& y) {
+  std::vector<float> backward(const std::vector<float>& dz, std::vector<float> y) {
     std::vector<float> dy(y.size());
     bn.begin_backward();
-    passes.reduce_masked(dz.data(), y.data(), y.size(), bn);
+    passes.reduce_masked(dz.data(), as_stored(y.data()), y.size(), bn, {});
     bn.finish_backward(y.size() / bn.channels);
-    passes.bn_backward(dz.data(), y.data(), y.size(), bn, true, dy.data());
+    passes.bn_backward({.fp32 = dz.data()}, as_stored(y.data()), y.size(), bn, true, dy.data());
     return dy;
   }
 
