@@ -113,7 +113,7 @@ struct Graph {
   }
 };
 
-/// Shapes, names, chunk sizes. Errors: not_found, invalid_argument, unimplemented.
+/// Shapes, names, chunk sizes. Errors: not_found, invalid_argument.
 [[nodiscard]] Result<Graph> build_graph(const NetworkConfig& config);
 
 /// Creates the primitives; equal shapes share one. Errors: internal (oneDNN).
