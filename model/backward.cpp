@@ -2,6 +2,7 @@
 // convolution that made it, gradients of convolution outputs and recomputed inputs exist for one
 // chunk only. With a half format a chunk's scratch is fp32 and holds rounded values.
 #include "model/network_impl.hpp"
+#include "model/primitives/weight_gemm.hpp"
 
 namespace npu::model {
 
@@ -34,14 +35,24 @@ const float* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
   return copy;
 }
 
+/// Adds one chunk to a weight gradient, which is in the bucket after the last chunk. `partial`
+/// holds what is between.
 void Network::Impl::weight_gradient_chunk(ConvBn& unit, int first, const float* src,
-                                          const float* dy) {
+                                          const float* dy, float* partial) {
+  Convolution& conv = *unit.train;
+  if (const WeightGemm* gemm = conv.weight_gemm()) {
+    gemm->run(src, dy, first > 0, partial, work.patches);
+    if (first + unit.shape.batch == config.batch) {
+      conv.gemm_to_master(partial, unit.weight_gradient, work.scratch);
+    }
+    return;
+  }
   // oneDNN overwrites: the first chunk goes where the sum is wanted, the others beside it.
-  float* target = first == 0 ? unit.weight_gradient : work.weight_gradient;
-  unit.train->backward_weights(src, dy, target, work.scratch);
+  float* target = first == 0 ? unit.weight_gradient : partial;
+  conv.backward_weights(src, dy, target, work.scratch);
   if (first == 0) return;
   passes.add(unit.weight_gradient, target, unit.weight_gradient,
-             unit.train->weights_bytes() / sizeof(float));
+             conv.weights_bytes() / sizeof(float));
 }
 
 /// Through unit u > 0 of a block: from the gradient behind it to the gradient behind unit u - 1.
@@ -59,7 +70,7 @@ void Network::Impl::backward_inner(Block& block, size_t u, Stored gradient, bool
     passes.bn_backward({.stored = gradient.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
                        unit.bn, masked, train.dy_chunk);
     passes.normalise(previous_y, x_size, previous.bn, {}, {}, train.input_chunk);
-    weight_gradient_chunk(unit, first, train.input_chunk, train.dy_chunk);
+    weight_gradient_chunk(unit, first, train.input_chunk, train.dy_chunk, work.weight_gradient);
     const Stored kept = out.at(x_at);
     float* dx = is_fp32() ? kept.fp32() : train.dx_chunk;
     unit.train->backward_data(train.dy_chunk, weights, dx, work.scratch);
@@ -110,14 +121,14 @@ void Network::Impl::backward_first(size_t b, Stored inner) {
     const float* x = joint_input(b, first, unit.shape.batch, train.input_chunk);
     passes.bn_backward({.stored = inner.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
                        unit.bn, true, train.dy_chunk);
-    weight_gradient_chunk(unit, first, x, train.dy_chunk);
+    weight_gradient_chunk(unit, first, x, train.dy_chunk, work.weight_gradient);
     unit.train->backward_data(train.dy_chunk, weights, train.dx_chunk, work.scratch);
     GradientInput add{.stored = gradient.at(out_at)};
     if (block.projection) {
       ConvBn& side = *block.projection;
       passes.bn_backward({.stored = gradient.at(out_at)}, side.y.at(out_at),
                          chunk * side.out_image(), side.bn, false, train.dy_chunk);
-      weight_gradient_chunk(side, first, x, train.dy_chunk);
+      weight_gradient_chunk(side, first, x, train.dy_chunk, work.side_weight_gradient);
       side.train->backward_data(train.dy_chunk, side_weights, train.dx2_chunk, work.scratch);
       add = {.fp32 = train.dx2_chunk};
     } else if (block.option_a) {
@@ -191,7 +202,7 @@ void Network::Impl::backward_stem() {
       passes.round(src, train.input_chunk, chunk * stem.in_image());
       src = train.input_chunk;
     }
-    weight_gradient_chunk(stem, first, src, train.dy_chunk);
+    weight_gradient_chunk(stem, first, src, train.dy_chunk, work.weight_gradient);
   }
   completed(stem.weight_index);
 }

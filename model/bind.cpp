@@ -4,6 +4,7 @@
 
 #include "model/lifetimes.hpp"
 #include "model/network_impl.hpp"
+#include "model/primitives/weight_gemm.hpp"
 
 namespace npu::model {
 namespace {
@@ -205,6 +206,12 @@ uint64_t train_copy_bytes(const Convolution& conv, bool fp32) {
       {conv.forward_weights_bytes(), conv.backward_weights_bytes(), conv.weights_bytes()});
 }
 
+/// What a weight gradient needs beside its place in the bucket.
+uint64_t partial_gradient_bytes(const ConvBn& unit, int batch) {
+  if (const WeightGemm* gemm = unit.train->weight_gemm()) return gemm->gradient_bytes();
+  return unit.shape.batch < batch ? unit.train->weights_bytes() : 0;
+}
+
 }  // namespace
 
 uint64_t Network::Impl::carve_workspace(std::byte* base) {
@@ -212,6 +219,7 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
   uint64_t scratch = graph.eval_fc->scratch_bytes();
   uint64_t copy = graph.eval_fc->copy_bytes();
   uint64_t chunk_gradient = 0;
+  uint64_t patches = 0;
   uint64_t plain = 0;
   for (const MaxPool* pool : {graph.train_pool.get(), graph.eval_pool.get()}) {
     if (pool != nullptr) most(scratch, pool->scratch_bytes());
@@ -227,7 +235,8 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
       most(scratch, unit.train->scratch_bytes());
       most(copy, train_copy_bytes(*unit.train, is_fp32()));
       most(forward, unit.train->forward_weights_bytes());
-      if (unit.shape.batch < config.batch) most(chunk_gradient, unit.train->weights_bytes());
+      most(chunk_gradient, partial_gradient_bytes(unit, config.batch));
+      if (unit.train->weight_gemm()) most(patches, unit.train->weight_gemm()->patch_bytes());
     }
     unit.forward_weights = forward == 0 ? nullptr : carver.take<float>(forward / sizeof(float));
     float* vectors = carver.take<float>(BatchNorm::kWideVectors * unit.bn.width);
@@ -248,13 +257,17 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
   work.scratch = carver.take<std::byte>(scratch);
   work.weights_copy = carver.take<float>(copy / sizeof(float));
   uint64_t side_copy = 0;
+  uint64_t side_gradient = 0;
   for (const Block& block : graph.blocks) {
     if (block.projection && block.projection->train) {
       most(side_copy, train_copy_bytes(*block.projection->train, is_fp32()));
+      most(side_gradient, partial_gradient_bytes(*block.projection, config.batch));
     }
   }
   work.side_weights_copy = carver.take<float>(side_copy / sizeof(float));
   work.weight_gradient = carver.take<float>(chunk_gradient / sizeof(float));
+  work.side_weight_gradient = carver.take<float>(side_gradient / sizeof(float));
+  work.patches = carver.take<float>(patches / sizeof(float));
   work.partial = carver.take<float>(Passes::partial_floats(config.threads, max_bn_width()));
   work.plain = carver.take<float>(plain);
   if (config.training && !is_fp32()) {

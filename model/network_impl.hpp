@@ -38,10 +38,12 @@ struct WorkMemory {
   std::byte* scratch = nullptr;        // oneDNN's
   float* weights_copy = nullptr;       // one layer's weights in another layout
   float* side_weights_copy = nullptr;  // a projection's, while weights_copy holds the main path's
-  float* weight_gradient = nullptr;    // of one chunk
-  float* partial = nullptr;            // sums of one block of rows a thread
-  float* plain = nullptr;              // one parameter in file order
-  float* fc_weights = nullptr;         // rounded to the format, unless that is fp32
+  float* weight_gradient = nullptr;    // of one chunk, or of the chunks so far
+  float* side_weight_gradient = nullptr;  // a projection's, while the other one is in use
+  float* patches = nullptr;               // gathered for a weight gradient
+  float* partial = nullptr;               // sums of one block of rows a thread
+  float* plain = nullptr;                 // one parameter in file order
+  float* fc_weights = nullptr;            // rounded to the format, unless that is fp32
 };
 
 struct StateRef {
@@ -116,7 +118,8 @@ struct Network::Impl {
   void backward_first(size_t block, Stored inner);
   void backward_stem();
   void join_chunk(size_t joint, int first, int count, const float* z, const GradientInput& add);
-  void weight_gradient_chunk(ConvBn& unit, int first, const float* src, const float* dy);
+  void weight_gradient_chunk(ConvBn& unit, int first, const float* src, const float* dy,
+                             float* partial);
   [[nodiscard]] const float* backward_weights(ConvBn& unit, float* copy);
   void completed(size_t parameter);
   void completed_bn(ConvBn& unit);

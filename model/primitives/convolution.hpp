@@ -24,10 +24,12 @@ struct ConvShape {
   auto operator<=>(const ConvShape&) const = default;
 };
 
+class WeightGemm;
+
 /// Weights exist in up to three layouts. `master`: what weight gradients come in and the optimiser
-/// works on (no gradient is ever reordered). `forward`: what the forward kernel reads, often the
-/// same. The input-gradient kernel reads a third one, made from master right before use: weights
-/// change each step anyway. Thread: one call at a time. Cost: no allocation after creation.
+/// works on. `forward`: what the forward kernel reads, often the same. The input-gradient kernel
+/// reads a third one, made from master right before use: weights change each step anyway. Thread:
+/// one call at a time. Cost: no allocation of ours after creation.
 class Convolution {
  public:
   /// For training; without `needs_input_gradient` backward_data is not available (first layer).
@@ -53,9 +55,15 @@ class Convolution {
   void forward(const float* src, const float* forward_weights, float* dst, std::byte* scratch);
   void backward_data(const float* diff_dst, const float* backward_weights, float* diff_src,
                      std::byte* scratch);
+
+  /// How the weight gradient is made. Without it: by backward_weights, one chunk at a time, in
+  /// master layout. With it: by the product, which adds up all chunks, and one reorder at the end.
+  [[nodiscard]] const WeightGemm* weight_gemm() const noexcept { return gemm_.get(); }
   /// Overwrites diff_weights (master layout, padding zero).
   void backward_weights(const float* src, const float* diff_dst, float* diff_weights,
                         std::byte* scratch);
+  void gemm_to_master(const float* gradient, float* master, std::byte* scratch);
+
   /// Between master and plain OIHW.
   void to_plain(const float* master, float* plain, std::byte* scratch);
   void from_plain(const float* plain, float* master, std::byte* scratch);
@@ -71,7 +79,9 @@ class Convolution {
   Layout plain_;
   std::unique_ptr<Primitive> forward_;
   std::unique_ptr<Primitive> backward_data_;
-  std::unique_ptr<Primitive> backward_weights_;
+  std::unique_ptr<Primitive> backward_weights_;  // null with a product
+  std::unique_ptr<WeightGemm> gemm_;
+  std::unique_ptr<Primitive> gemm_to_master_;
   std::unique_ptr<Primitive> to_forward_;   // null when the layouts are equal
   std::unique_ptr<Primitive> to_backward_;  // null when the layouts are equal
   std::unique_ptr<Primitive> to_plain_;

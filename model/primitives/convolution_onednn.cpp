@@ -3,6 +3,7 @@
 #include <dnnl.hpp>
 
 #include "model/primitives/convolution.hpp"
+#include "model/primitives/weight_gemm.hpp"
 
 namespace npu::model {
 namespace {
@@ -94,16 +95,26 @@ Result<std::unique_ptr<Convolution>> Convolution::for_training(std::shared_ptr<C
   conv->shape_ = shape;
   const Forward::primitive_desc free_forward =
       builder.forward(builder.weights(memory::format_tag::any));
-  const auto weights_desc = builder.backward_weights(free_forward);
-  conv->master_ = to_layout(weights_desc.diff_weights_desc());
-  Forward::primitive_desc forward_desc = builder.forward(weights_desc.diff_weights_desc());
-  if (wants_own_layout(shape) || is_slow(forward_desc.impl_info_str())) forward_desc = free_forward;
+  Forward::primitive_desc forward_desc = free_forward;
+  if (WeightGemm::pays(shape)) {
+    conv->gemm_ = std::make_unique<WeightGemm>(shape);
+    conv->master_ = to_layout(free_forward.weights_desc());
+    const Layout product = to_layout(builder.weights(memory::format_tag::ohwi));
+    NPU_TRY(conv->gemm_to_master_, Primitive::reorder(context, product, conv->master_));
+  } else {
+    const auto weights_desc = builder.backward_weights(free_forward);
+    conv->master_ = to_layout(weights_desc.diff_weights_desc());
+    forward_desc = builder.forward(weights_desc.diff_weights_desc());
+    if (wants_own_layout(shape) || is_slow(forward_desc.impl_info_str())) {
+      forward_desc = free_forward;
+    }
+    NPU_TRY(conv->backward_weights_,
+            Primitive::create(context, weights_desc.get(),
+                              {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}));
+  }
   conv->forward_layout_ = to_layout(forward_desc.weights_desc());
   NPU_TRY(conv->forward_, Primitive::create(context, forward_desc.get(),
                                             {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}));
-  NPU_TRY(conv->backward_weights_,
-          Primitive::create(context, weights_desc.get(),
-                            {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}));
   if (needs_input_gradient) {
     const auto data_desc = builder.backward_data(free_forward);
     conv->backward_layout_ = to_layout(data_desc.weights_desc());
@@ -168,7 +179,7 @@ uint64_t Convolution::backward_weights_bytes() const noexcept {
 uint64_t Convolution::scratch_bytes() const noexcept {
   uint64_t most = 0;
   for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_, &to_forward_,
-                                &to_backward_, &to_plain_, &from_plain_}) {
+                                &to_backward_, &to_plain_, &from_plain_, &gemm_to_master_}) {
     if (*primitive) most = std::max(most, (*primitive)->scratch_bytes());
   }
   return most;
@@ -178,6 +189,7 @@ std::string Convolution::implementations() const {
   std::string names(forward_->implementation());
   if (backward_data_) names += " / " + std::string(backward_data_->implementation());
   if (backward_weights_) names += " / " + std::string(backward_weights_->implementation());
+  if (gemm_) names += " / gathered sgemm";
   return names;
 }
 
@@ -202,6 +214,10 @@ void Convolution::backward_data(const float* diff_dst, const float* backward_wei
 void Convolution::backward_weights(const float* src, const float* diff_dst, float* diff_weights,
                                    std::byte* scratch) {
   backward_weights_->execute({src, diff_dst, diff_weights}, scratch);
+}
+
+void Convolution::gemm_to_master(const float* gradient, float* master, std::byte* scratch) {
+  gemm_to_master_->execute({gradient, master}, scratch);
 }
 
 void Convolution::to_plain(const float* master, float* plain, std::byte* scratch) {

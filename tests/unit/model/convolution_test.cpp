@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "model/primitives/weight_gemm.hpp"
 #include "random_values.hpp"
 
 namespace npu::model {
@@ -130,7 +131,14 @@ TEST_P(ConvolutionOf, WeightGradientMatchesPlainLoopsAndPaddingStaysZero) {
   });
   Buffer gradient(sut_->weights_bytes());
   std::fill_n(gradient.floats(), sut_->weights_bytes() / sizeof(float), 9.0F);
-  sut_->backward_weights(src_.data(), diff_.data(), gradient.floats(), scratch_->bytes());
+  if (const WeightGemm* gemm = sut_->weight_gemm()) {
+    Buffer product(gemm->gradient_bytes());
+    Buffer patches(gemm->patch_bytes());
+    gemm->run(src_.data(), diff_.data(), false, product.floats(), patches.floats());
+    sut_->gemm_to_master(product.floats(), gradient.floats(), scratch_->bytes());
+  } else {
+    sut_->backward_weights(src_.data(), diff_.data(), gradient.floats(), scratch_->bytes());
+  }
   std::vector<float> got(plain_.size());
   sut_->to_plain(gradient.floats(), got.data(), scratch_->bytes());
   EXPECT_LE(largest_difference(want, got.data()), 2e-4) << sut_->implementations();
@@ -141,6 +149,30 @@ TEST_P(ConvolutionOf, WeightGradientMatchesPlainLoopsAndPaddingStaysZero) {
   }
   for (const float v : got) in_plain += std::abs(static_cast<double>(v));
   EXPECT_NEAR(in_layout, in_plain, 1e-6 * in_plain);
+}
+
+TEST_P(ConvolutionOf, GatheredProductMatchesPlainLoopsAndAddsUp) {
+  const ConvShape& s = GetParam();
+  std::vector<double> want(plain_.size());
+  each_product(s, [&](size_t x, size_t w, size_t y) {
+    want[w] += 2 * static_cast<double>(src_[x]) * static_cast<double>(diff_[y]);
+  });
+  const WeightGemm sut(s);
+  Buffer product(sut.gradient_bytes());
+  Buffer patches(sut.patch_bytes());
+  std::fill_n(product.floats(), plain_.size(), 9.0F);
+  sut.run(src_.data(), diff_.data(), false, product.floats(), patches.floats());
+  sut.run(src_.data(), diff_.data(), true, product.floats(), patches.floats());
+  // [out][kernel][kernel][in] to [out][in][kernel][kernel].
+  std::vector<float> got(plain_.size());
+  const auto taps = static_cast<size_t>(s.kernel * s.kernel);
+  const auto in = static_cast<size_t>(s.in_c);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const size_t tap = i % taps;
+    const size_t channel = i / taps % in;
+    got[i] = product.floats()[(i / taps / in * taps + tap) * in + channel];
+  }
+  EXPECT_LE(largest_difference(want, got.data()), 8e-4);
 }
 
 TEST_P(ConvolutionOf, PlainWeightsSurviveTheRoundTrip) {
@@ -154,7 +186,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ConvShape{2, 7, 9, 1, 16, 3, 1}, ConvShape{2, 9, 9, 16, 16, 3, 1},
                     ConvShape{3, 8, 8, 16, 32, 3, 2}, ConvShape{2, 21, 21, 3, 64, 7, 2},
                     ConvShape{2, 6, 6, 64, 256, 1, 1}, ConvShape{2, 7, 7, 64, 128, 1, 2},
-                    ConvShape{2, 7, 7, 128, 128, 3, 2}, ConvShape{1, 1, 1, 64, 64, 3, 1}));
+                    ConvShape{2, 7, 7, 128, 128, 3, 2}, ConvShape{1, 1, 1, 64, 64, 3, 1},
+                    ConvShape{3, 13, 17, 32, 48, 3, 1}, ConvShape{2, 14, 13, 128, 64, 1, 2},
+                    ConvShape{2, 3, 7, 128, 24, 1, 1}));
 
 }  // namespace
 }  // namespace npu::model
