@@ -47,9 +47,9 @@ def train(args, settings):
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as run:
             for line in run.stdout:
                 record = json.loads(line)
-                if record.get("event") == "done":
+                if record.get("type") == "done":
                     done = record
-                if record.get("event") == "overflow":
+                if record.get("type") == "overflow":
                     overflows.append(record["step"])
         if run.returncode != 0 or done is None:
             raise SystemExit(f"{' '.join(command)}: exit code {run.returncode}")
