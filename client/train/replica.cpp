@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "client/api/admin.hpp"
+#include "client/train/recipe.hpp"
 #include "config/load.hpp"
 
 namespace npu::client {
@@ -10,21 +11,6 @@ namespace {
 
 constexpr uint64_t kSlack = 64 * 1024;  // alignment of a few dozen pieces
 constexpr size_t kSharedCounters = 16;
-
-model::NetworkConfig network_config(const config::Job& job, const RankOptions& options,
-                                    const data::ImageShape& shape) {
-  model::NetworkConfig c;
-  c.arch = job.model.arch;
-  c.num_classes = job.model.num_classes;
-  c.channels = shape.channels;
-  c.height = shape.height;
-  c.width = shape.width;
-  c.batch = job.rank_batch();
-  c.zero_init_residual = job.model.zero_init_residual;
-  c.threads = options.threads;
-  c.bucket_bytes = job.collectives.bucket_bytes;
-  return c;
-}
 
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape, int batch) {
   const uint64_t images = static_cast<uint64_t>(batch) * shape.elements() * sizeof(float);
@@ -52,7 +38,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const config::Job& job, const R
                                                  const data::DatasetPair& data) {
   std::unique_ptr<Replica> replica(new Replica(job, options));
   const data::ImageShape shape = data.train.shape();
-  NPU_TRY(auto network, model::Network::plan(network_config(job, options, shape)));
+  NPU_TRY(auto network, model::Network::plan(network_config(job, options.threads, shape)));
   replica->network_ = std::make_unique<model::Network>(std::move(network));
   const uint64_t bytes = arena_bytes(*replica->network_, shape, job.rank_batch());
   NPU_TRY(replica->device_, Device::attach(attach_options(job, options, bytes)));
