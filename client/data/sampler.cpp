@@ -32,39 +32,41 @@ std::vector<uint32_t> shard(uint32_t n, const ShardKey& key, Remainder remainder
   return mine;
 }
 
-Result<int64_t> train_steps(size_t samples, int world, int rank_batch) {
-  NPU_CHECK(world >= 1 && rank_batch >= 1);
+Result<int64_t> train_steps(size_t samples, int world, int rank_batch, int micro_batches) {
+  NPU_CHECK(world >= 1 && rank_batch >= 1 && micro_batches >= 1);
   if (samples > std::numeric_limits<uint32_t>::max()) {
     return fail(Code::kFailedPrecondition,
                 "plan an epoch: {} samples, at most 2^32-1 are supported", samples);
   }
-  const size_t steps = samples / static_cast<size_t>(world) / static_cast<size_t>(rank_batch);
+  const int64_t images = int64_t{rank_batch} * micro_batches;  // of one rank in one step
+  const size_t steps = samples / static_cast<size_t>(world) / static_cast<size_t>(images);
   if (steps == 0) {
     return fail(Code::kFailedPrecondition,
                 "plan an epoch: {} training samples do not fill one step of {} ranks x {} images; "
                 "lower train.batch_size to {} or less",
-                samples, world, rank_batch,
+                samples, world, images,
                 samples / static_cast<size_t>(world) * static_cast<size_t>(world));
   }
   return static_cast<int64_t>(steps);
 }
 
 Result<BatchPlan> train_plan(size_t samples, const ShardKey& key, int rank_batch,
-                             int64_t first_step) {
-  if (key.world < 1 || key.rank < 0 || key.rank >= key.world || key.epoch < 0 || rank_batch < 1) {
-    return fail(Code::kInvalidArgument, "plan an epoch: rank {} of {}, epoch {}, {} images a step",
-                key.rank, key.world, key.epoch, rank_batch);
+                             int64_t first_step, int micro_batches) {
+  if (key.world < 1 || key.rank < 0 || key.rank >= key.world || key.epoch < 0 || rank_batch < 1 ||
+      micro_batches < 1) {
+    return fail(Code::kInvalidArgument,
+                "plan an epoch: rank {} of {}, epoch {}, {} batches of {} images a step", key.rank,
+                key.world, key.epoch, micro_batches, rank_batch);
   }
-  NPU_TRY(const int64_t steps, train_steps(samples, key.world, rank_batch));
+  NPU_TRY(const int64_t steps, train_steps(samples, key.world, rank_batch, micro_batches));
   if (first_step < 0 || first_step > steps) {
     return fail(Code::kInvalidArgument, "plan an epoch: first step {} is outside its {} steps",
                 first_step, steps);
   }
-  const auto batch = static_cast<size_t>(rank_batch);
+  const int64_t images = int64_t{rank_batch} * micro_batches;
   std::vector<uint32_t> mine = shard(static_cast<uint32_t>(samples), key, Remainder::kDrop);
-  const auto begin = mine.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(first_step) * batch);
-  const auto end = mine.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(steps) * batch);
-  return BatchPlan{.samples = {begin, end}, .batch = batch};
+  return BatchPlan{.samples = {mine.begin() + first_step * images, mine.begin() + steps * images},
+                   .batch = static_cast<size_t>(rank_batch)};
 }
 
 BatchPlan val_plan(size_t samples, int world, int rank, int rank_batch) {

@@ -45,16 +45,19 @@ struct BatchPlan {
   }
 };
 
-/// Steps of a training epoch: full global batches only. Errors: failed_precondition, exit 65,
-/// naming all numbers, when the set does not fill one.
-[[nodiscard]] Result<int64_t> train_steps(size_t samples, int world, int rank_batch);
+/// Steps of a training epoch: full global batches only, each of `world` ranks x `micro_batches` x
+/// `rank_batch` images. Errors: failed_precondition, exit 65, naming all numbers, when the set does
+/// not fill one.
+[[nodiscard]] Result<int64_t> train_steps(size_t samples, int world, int rank_batch,
+                                          int micro_batches = 1);
 
 /// The rank's share of a training epoch from `first_step` (counts from 0 within the epoch) to its
-/// end. Every batch is full, every rank has the same number of steps, and step s uses the same
-/// samples whatever the world size, as long as the global batch is the same. Errors: as
-/// train_steps; a rank outside the world or a step outside the epoch is invalid_argument.
+/// end, `micro_batches` batches a step. Every batch is full, every rank has the same number of
+/// steps, and step s uses the same samples whatever the world size and the micro-batches, as long
+/// as the global batch is the same. Errors: as train_steps; a rank outside the world or a step
+/// outside the epoch is invalid_argument.
 [[nodiscard]] Result<BatchPlan> train_plan(size_t samples, const ShardKey& key, int rank_batch,
-                                           int64_t first_step = 0);
+                                           int64_t first_step = 0, int micro_batches = 1);
 
 /// Validation: rank r takes r, r + world, ... unshuffled, so the job counts every sample exactly
 /// once. Ranks may have different numbers of batches, and a rank may have none.

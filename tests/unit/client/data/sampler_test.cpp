@@ -119,6 +119,22 @@ TEST(TrainPlan, StartingMidEpochIsTheTailOfTheWholeEpoch) {
   EXPECT_FALSE(train_plan(100, key, 5, -1));
 }
 
+TEST(TrainPlan, MicroBatchesOfAStepAreItsBatchInPieces) {
+  const ShardKey key{.world = 2, .rank = 1, .seed = 3, .epoch = 4};
+  const auto whole = train_plan(100, key, 12);  // 4 steps; 2 images of each rank are left over
+  const auto sut = train_plan(100, key, 4, 0, 3);
+  ASSERT_TRUE(sut);
+  ASSERT_EQ(sut->batches(), 12u);
+  EXPECT_EQ(sut->samples, whole->samples);
+  EXPECT_EQ(*train_steps(100, 2, 4, 3), 4);
+  const auto resumed = train_plan(100, key, 4, 3, 3);
+  ASSERT_TRUE(resumed);
+  ASSERT_EQ(resumed->batches(), 3u);
+  for (size_t k = 0; k < 3; ++k) EXPECT_TRUE(std::ranges::equal(resumed->of(k), sut->of(9 + k)));
+  EXPECT_THAT(train_steps(100, 2, 26, 2).error().message,
+              HasSubstr("do not fill one step of 2 ranks x 52 images"));
+}
+
 TEST(TrainPlan, EpochsDifferAndSeedsDiffer) {
   const auto at = [](uint64_t seed, int epoch) {
     return train_plan(100, {.world = 1, .rank = 0, .seed = seed, .epoch = epoch}, 10)->samples;
