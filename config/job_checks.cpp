@@ -17,6 +17,7 @@ class Checker {
     model();
     batch();
     optimizer_and_schedule();
+    profile();
     data();
   }
 
@@ -106,6 +107,14 @@ class Checker {
           at("schedule.warmup_epochs", "train.epochs"), "schedule.warmup_epochs",
           fmt::format("{} leaves nothing of train.epochs {}", s.warmup_epochs, job_.train.epochs),
           fmt::format("use at most {}", job_.train.epochs - 1));
+    }
+  }
+
+  void profile() const {
+    if (job_.profile != Profile::kTf || !sound("profile")) return;
+    if (job_.optimizer.nesterov) {
+      report(at("optimizer.nesterov"), "optimizer.nesterov", "profile tf has no Nesterov step",
+             "set nesterov: false, or profile: pytorch");
     }
   }
 

@@ -66,17 +66,18 @@ void add_training(std::vector<Field>& t, Job& job) {
   t.push_back({"optimizer.lr", &opt.lr, {0, 1000}, {}, "base learning rate, for the global batch"});
   t.push_back({"optimizer.momentum", &opt.momentum, {0, 1}, {}, "SGD momentum"});
   t.push_back({"optimizer.weight_decay", &opt.weight_decay, {0, 1}, {},
-               "L2 added to the gradient"});
+               "L2 added to the gradient: this times w; profile tf: twice this times w"});
   t.push_back({"optimizer.nesterov", &opt.nesterov, {}, {},
                "Nesterov step; needs momentum above 0"});
   t.push_back({"optimizer.decay_bn", &opt.decay_bn, {}, {},
-               "decay batch-norm parameters and biases too, as PyTorch does"});
+               "decay batch-norm parameters and biases too, as PyTorch does; unused by profile tf"});
   t.push_back({"optimizer.clip_grad_norm", &opt.clip_grad_norm, {0, 1e6}, {},
                "largest norm of all gradients together, longer ones are scaled; 0 = off"});
   ScheduleConfig& s = job.schedule;
   t.push_back({"schedule.kind", slot_of(s.kind), {}, kSchedules, "learning-rate schedule"});
   t.push_back({"schedule.per_step", &s.per_step, {}, {},
-               "true: the learning rate follows the schedule at every step, not only at epoch borders"});
+               "true: the learning rate follows the schedule at every step, not only at epoch borders; "
+               "profile tf: always"});
   t.push_back({"schedule.warmup_epochs", &s.warmup_epochs, {0, 100'000}, {},
                "epochs of linear warm-up; fewer than train.epochs"});
   t.push_back({"schedule.step_size", &s.step_size, {1, 100'000}, {}, "step: epochs between drops"});
@@ -129,7 +130,11 @@ std::vector<Field> job_fields(Job& job) {
                "devices to use, one rank each, in ascending order",
                false});
   t.push_back({"seed", &job.seed, {}, {}, "keys initial weights, sample order and augmentation"});
-  t.push_back({"profile", slot_of(job.profile), {}, kProfiles, "numeric conventions"});
+  t.push_back({"profile",
+               slot_of(job.profile),
+               {},
+               kProfiles,
+               "numeric conventions of the PyTorch or the TensorFlow ResNet script"});
   ModelConfig& m = job.model;
   t.push_back({"model.arch",
                &m.arch,

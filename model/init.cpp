@@ -1,4 +1,4 @@
-// Counter-based generator (SplitMix64) and the two distributions.
+// Counter-based generator (SplitMix64) and the distributions.
 #include "model/init.hpp"
 
 #include <algorithm>
@@ -41,26 +41,58 @@ void fill_normal(Stream& stream, double deviation, std::span<float> out) {
   }
 }
 
+/// Normal, values beyond two deviations drawn again.
+void fill_truncated_normal(Stream& stream, double deviation, std::span<float> out) {
+  for (float& value : out) {
+    double z = 3;
+    while (std::abs(z) > 2) {
+      const double radius = std::sqrt(-2 * std::log(stream.uniform()));
+      z = radius * std::cos(2 * std::numbers::pi * stream.uniform());
+    }
+    value = static_cast<float>(deviation * z);
+  }
+}
+
+void draw_convolution(const Parameter& parameter, Stream& stream, InitForm form,
+                      std::span<float> out) {
+  const auto area = static_cast<double>(parameter.shape[2] * parameter.shape[3]);
+  if (form == InitForm::kPytorch) {
+    const double fan_out = static_cast<double>(parameter.shape[0]) * area;
+    fill_normal(stream, std::sqrt(2 / fan_out), out);
+    return;
+  }
+  // Standard deviation that is left of a standard normal cut at +-2.
+  constexpr double kCutDeviation = 0.87962566103423978;
+  const double fan_in = static_cast<double>(parameter.shape[1]) * area;
+  fill_truncated_normal(stream, std::sqrt(2 / fan_in) / kCutDeviation, out);
+}
+
+void draw_classifier(Role role, int inputs, Stream& stream, InitForm form, std::span<float> out) {
+  if (form == InitForm::kPytorch) {
+    const double bound = 1 / std::sqrt(static_cast<double>(inputs));
+    for (float& value : out) {
+      value = static_cast<float>((2 * stream.uniform() - 1) * bound);
+    }
+  } else if (role == Role::kFcWeight) {
+    fill_normal(stream, 0.01, out);
+  } else {
+    std::fill(out.begin(), out.end(), 0.0F);
+  }
+}
+
 }  // namespace
 
 void draw_parameter(const Parameter& parameter, size_t index, uint64_t seed, int fc_inputs,
-                    std::span<float> out) {
+                    std::span<float> out, InitForm form) {
   Stream stream(seed, index);
   switch (parameter.role) {
-    case Role::kConvWeight: {
-      const auto fan_out =
-          static_cast<double>(parameter.shape[0] * parameter.shape[2] * parameter.shape[3]);
-      fill_normal(stream, std::sqrt(2 / fan_out), out);
+    case Role::kConvWeight:
+      draw_convolution(parameter, stream, form, out);
       return;
-    }
     case Role::kFcWeight:
-    case Role::kFcBias: {
-      const double bound = 1 / std::sqrt(static_cast<double>(fc_inputs));
-      for (float& value : out) {
-        value = static_cast<float>((2 * stream.uniform() - 1) * bound);
-      }
+    case Role::kFcBias:
+      draw_classifier(parameter.role, fc_inputs, stream, form, out);
       return;
-    }
     case Role::kBnWeight:
       std::fill(out.begin(), out.end(), 1.0F);
       return;

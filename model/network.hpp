@@ -13,6 +13,7 @@
 
 #include "model/allocator.hpp"
 #include "model/arch.hpp"
+#include "model/init.hpp"
 #include "model/loss.hpp"
 #include "model/sgd.hpp"
 #include "shm/base/dtype.hpp"
@@ -37,6 +38,7 @@ struct NetworkConfig {
   int threads = 1;                                  // compute threads
   uint64_t bucket_bytes = uint64_t{4} << 20;        // gradient bucket target; 0 = one bucket
   uint64_t first_bucket_bytes = uint64_t{1} << 20;  // of bucket 0, so that the overlap starts early
+  InitForm init = InitForm::kPytorch;               // distributions of fresh parameters
 };
 
 /// Bytes that `bind` will ask for, alignment included.
@@ -91,7 +93,7 @@ class Network {
   [[nodiscard]] Result<void> bind(Allocator& allocator);
 
   /// Fresh parameters, BN buffers and momentum; parameter i draws from a generator keyed by (seed,
-  /// i). Source: kaiming normal, fan_out, gain sqrt(2); BN 1/0; fc uniform +-1/sqrt(in).
+  /// i), from the distributions that config.init names.
   void initialise(uint64_t seed);
 
   // --- one training step: forward_train, backward, (reduce the buckets), sgd_step each bucket ---

@@ -77,7 +77,7 @@ void Network::Impl::from_plain(size_t index, std::span<const float> values, floa
 void Network::Impl::initialise(uint64_t seed) {
   for (size_t i = 0; i < parameters.all().size(); ++i) {
     const std::span<float> plain(work.plain, parameters[i].count);
-    draw_parameter(parameters[i], i, seed, graph.features, plain);
+    draw_parameter(parameters[i], i, seed, graph.features, plain, config.init);
     from_plain(i, plain, parameter_memory);
   }
   graph.each_unit([&](ConvBn& unit) {

@@ -4,24 +4,11 @@
 #include <cmath>
 
 namespace npu::client {
-namespace {
-
-using config::Job;
-
-model::SgdParams sgd_params(const Job& job) {
-  model::SgdParams p;
-  p.momentum = static_cast<float>(job.optimizer.momentum);
-  p.weight_decay = static_cast<float>(job.optimizer.weight_decay);
-  p.nesterov = job.optimizer.nesterov;
-  p.decay = job.optimizer.decay_bn ? model::DecayScope::kAll : model::DecayScope::kWeightsOnly;
-  return p;
-}
-
-}  // namespace
 
 Stepper::Stepper(Replica& replica)
     : replica_(replica),
       params_(sgd_params(replica.job())),
+      reduction_(reduction_form(replica.job())),
       options_(replica.collective_options()) {
   works_.resize(replica.network().bucket_count());
   // Bound once: constructing a std::function in every step could allocate.
@@ -38,19 +25,19 @@ Result<StepMetrics> Stepper::run(const data::Batch& batch, double lr) {
   // The job's metrics ride in the last bucket: no collective of their own.
   const std::span<float> slot = network.metrics_slot();
   std::fill(slot.begin(), slot.end(), 0.0f);
-  slot[0] = static_cast<float>(local.loss_sum / static_cast<double>(n));
+  slot[0] = static_cast<float>(local.loss_sum / static_cast<double>(n)) * reduction_.scale;
   slot[1] = static_cast<float>(local.top1);
   slot[2] = static_cast<float>(local.top5);
   submit_error_.reset();
-  NPU_TRY_VOID(network.backward(on_bucket_));
+  NPU_TRY_VOID(network.backward(on_bucket_, reduction_.scale));
   if (submit_error_) return tl::unexpected(*submit_error_);
   for (size_t i = 0; i < works_.size(); ++i) {
     NPU_TRY(const CollectiveResult reduced, works_[i].wait());
     if (reduced.found_inf || reduced.result_inf) return diverged(i);
     network.sgd_step(i, params_);
   }
-  const double world = replica_.job().world();
-  return StepMetrics{slot[0], std::round(slot[1] * world), std::round(slot[2] * world)};
+  const double parts = reduction_.op == ReduceOp::kMean ? replica_.job().world() : 1;
+  return StepMetrics{slot[0], std::round(slot[1] * parts), std::round(slot[2] * parts)};
 }
 
 size_t Stepper::image_elements() const {
@@ -62,7 +49,7 @@ size_t Stepper::image_elements() const {
 void Stepper::reduce(size_t bucket) {
   const std::span<float> gradients = replica_.network().gradient_bucket(bucket);
   auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(),
-                                          DType::kFloat32, ReduceOp::kMean, options_);
+                                          DType::kFloat32, reduction_.op, options_);
   if (work) {
     works_[bucket] = std::move(*work);
   } else if (!submit_error_) {

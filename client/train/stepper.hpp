@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/data/loader.hpp"
+#include "client/train/recipe.hpp"
 #include "client/train/replica.hpp"
 #include "model/sgd.hpp"
 
@@ -34,6 +35,7 @@ class Stepper {
 
   Replica& replica_;
   model::SgdParams params_;
+  ReductionForm reduction_;
   CollectiveOptions options_;
   std::vector<Work> works_;
   model::BucketReady on_bucket_;

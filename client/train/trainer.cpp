@@ -4,40 +4,15 @@
 
 #include "client/data/sampler.hpp"
 #include "client/train/epoch.hpp"
+#include "client/train/recipe.hpp"
 #include "client/train/replica.hpp"
 #include "config/load.hpp"
-#include "model/schedule.hpp"
 #include "shm/format/digest.hpp"
 
 namespace npu::client {
 namespace {
 
 using config::Job;
-
-model::Schedule schedule_of(const Job& job) {
-  model::Schedule s;
-  switch (job.schedule.kind) {
-    case config::ScheduleKind::kStep:
-      s.form = model::ScheduleForm::kStep;
-      break;
-    case config::ScheduleKind::kMultistep:
-      s.form = model::ScheduleForm::kMultistep;
-      break;
-    case config::ScheduleKind::kCosine:
-      s.form = model::ScheduleForm::kCosine;
-      break;
-    case config::ScheduleKind::kConstant:
-      s.form = model::ScheduleForm::kConstant;
-      break;
-  }
-  s.base_lr = job.optimizer.lr;
-  s.epochs = job.train.epochs;
-  s.warmup_epochs = job.schedule.warmup_epochs;
-  s.step_size = job.schedule.step_size;
-  s.gamma = job.schedule.gamma;
-  s.milestones = job.schedule.milestones;
-  return s;
-}
 
 const char* schedule_name(config::ScheduleKind kind) {
   switch (kind) {
@@ -82,14 +57,14 @@ class Trainer {
         job_(replica.job()),
         data_(data),
         events_(events),
-        schedule_(schedule_of(job_)),
         augmenter_(data.train.shape(), data.normalization, job_.data.augment, job_.seed),
         plain_(data.val.shape(), data.normalization, config::Augment::kNone, job_.seed) {}
 
   [[nodiscard]] Result<void> run(const RankOptions& options) {
-    NPU_TRY_VOID(model::check_schedule(schedule_));
+    NPU_TRY_VOID(model::check_sgd(sgd_params(job_)));
     NPU_TRY(steps_per_epoch_,
             data::train_steps(data_.train.size(), job_.world(), job_.rank_batch()));
+    NPU_TRY(schedule_, LearningRate::of(job_, steps_per_epoch_));
     std::optional<std::string> from;
     NPU_TRY(state_, replica_.start(from));
     emit_start(options, from);
@@ -108,11 +83,7 @@ class Trainer {
     EpochOptions o;
     o.epoch = epoch;
     o.steps_per_epoch = steps_per_epoch_;
-    o.lr = [this, epoch](int64_t step) {
-      // Closed form of the position: a resumed run gets the bits of a straight one.
-      const double fraction = static_cast<double>(step) / static_cast<double>(steps_per_epoch_);
-      return model::learning_rate(schedule_, job_.schedule.per_step ? epoch + fraction : epoch);
-    };
+    o.lr = [this, epoch](int64_t step) { return schedule_.at(epoch, step); };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
     o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
     if (state_.global_step >= o.stop_at_step) return true;
@@ -223,7 +194,7 @@ class Trainer {
   const Job& job_;
   const data::DatasetPair& data_;
   EventSink& events_;
-  model::Schedule schedule_;
+  LearningRate schedule_;
   data::Augmenter augmenter_, plain_;
   TrainState state_;
   int64_t steps_per_epoch_ = 0;

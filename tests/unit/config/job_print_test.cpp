@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A job in which no key holds its default.
+// A job in which no key holds its default, but for nesterov, which profile tf does not have.
 Job unusual() {
   Job job;
   job.name = "0-odd_name.x";
@@ -21,7 +21,7 @@ Job unusual() {
                BnBuffers::kMean, true};
   job.data = {DataFormat::kIdx, "null", 0, Augment::kImagenet, 77'777, 3, 9, 1};
   job.train = {7, 999, 1, 1'234'567'890'123, 3, 0.1, 0.99};
-  job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, true, false, 2.5};
+  job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, false, false, 2.5};
   job.schedule = {ScheduleKind::kMultistep, 2, true, 5, 1e-7, {1, 2, 40}};
   job.precision = {true, "bf16", 0, 128, 7, 9};
   job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
@@ -33,6 +33,7 @@ TEST(PrintJob, LoadsBackToTheSameJob) {
   for (const Job& job : {unusual(), [] {
                            Job j;
                            j.name = "plain";
+                           j.optimizer.nesterov = true;
                            return j;
                          }()}) {
     const std::string text = print_job(job);

@@ -44,6 +44,12 @@ TEST(ScheduleRules, WarmupLeavesEpochsToTrain) {
               HasSubstr("schedule.warmup_epochs: 5 leaves nothing of train.epochs 5"));
 }
 
+TEST(TfProfileRules, RefuseNesterov) {
+  EXPECT_EQ(errors_of("name: a\nprofile: tf"), "");
+  EXPECT_THAT(errors_of("name: a\nprofile: tf\noptimizer: {nesterov: true}"),
+              HasSubstr("optimizer.nesterov: profile tf has no Nesterov step"));
+}
+
 TEST(DataRules, FolderIsNeededExceptForSynthetic) {
   EXPECT_THAT(errors_of("name: a\ndata: {format: idx}"), HasSubstr("data.path: missing"));
   EXPECT_EQ(errors_of("name: a\ndata: {format: idx, path: /nonexistent}"), "");
@@ -56,15 +62,14 @@ TEST(DataRules, SyntheticEpochNeedsOneBatch) {
 
 TEST(Unsupported, ListsWhatThisVersionCannotDo) {
   const auto sut = load_job_text(
-      "name: a\nprofile: tf\nmodel: {pretrained: /w}\n"
+      "name: a\nmodel: {pretrained: /w}\n"
       "data: {format: cifar10, path: /d, augment: imagenet}\n"
       "precision: {amp: true}\ncollectives: {allreduce_dtype: fp16}\n",
       "job.yaml");
   ASSERT_TRUE(sut) << sut.error().message;
   EXPECT_THAT(unsupported(*sut),
-              ElementsAre("profile: tf", "model.pretrained", "data.format: cifar10",
-                          "data.augment: imagenet", "precision.amp: true",
-                          "collectives.allreduce_dtype: fp16"));
+              ElementsAre("model.pretrained", "data.format: cifar10", "data.augment: imagenet",
+                          "precision.amp: true", "collectives.allreduce_dtype: fp16"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -47,6 +48,44 @@ TEST(DrawParameter, FcIsUniformWithinItsBound) {
     square += static_cast<double>(value) * static_cast<double>(value);
   }
   EXPECT_NEAR(std::sqrt(square / 10000), 0.125 / std::sqrt(3.0), 2e-3);
+}
+
+TEST(DrawTfParameter, ConvolutionIsTruncatedNormalByFanIn) {
+  Parameter conv = conv_512();
+  conv.shape = {1024, 256, 3, 3};  // as many values, another fan_in than fan_out
+  std::vector<float> values(512 * 512 * 9);
+  draw_parameter(conv, 5, 0, 512, values, InitForm::kTf);
+  const double want = std::sqrt(2.0 / (9 * 256));
+  double square = 0;
+  double largest = 0;
+  for (const float value : values) {
+    square += static_cast<double>(value) * static_cast<double>(value);
+    largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), want, 2e-3 * want);
+  const double cut = 2 * want / 0.87962566103423978;
+  EXPECT_LE(largest, cut * 1.0000001);
+  EXPECT_GE(largest, 0.999 * cut);
+}
+
+TEST(DrawTfParameter, ClassifierIsNarrowNormalWithoutBias) {
+  Parameter fc = conv_512();
+  fc.role = Role::kFcWeight;
+  std::vector<float> values(100'000);
+  draw_parameter(fc, 0, 1, 64, values, InitForm::kTf);
+  double square = 0;
+  double fourth = 0;
+  for (const float value : values) {
+    const double s = static_cast<double>(value) * static_cast<double>(value);
+    square += s;
+    fourth += s * s;
+  }
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(std::sqrt(square / n), 0.01, 1e-4);
+  EXPECT_NEAR(fourth * n / (square * square), 3, 0.06);
+  fc.role = Role::kFcBias;
+  draw_parameter(fc, 0, 1, 64, values, InitForm::kTf);
+  EXPECT_EQ(values, std::vector<float>(100'000, 0.0F));
 }
 
 TEST(DrawParameter, KeyedBySeedAndIndexOnly) {

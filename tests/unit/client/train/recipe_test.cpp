@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,61 @@ TEST(LabelSmoothing, OfTheJobChangesTheTrainingLossOnly) {
     EXPECT_NEAR(sut.network->evaluate(*evaluated, sut.labels)->loss_sum / 2, 0.4170300162778335,
                 1e-6);
   }
+}
+
+double rate(const std::string& text, int64_t steps_per_epoch, int epoch, int64_t step) {
+  const auto sut = LearningRate::of(job_of("name: a\n" + text), steps_per_epoch);
+  EXPECT_TRUE(sut) << sut.error().message;
+  return sut ? sut->at(epoch, step) : -1;
+}
+
+TEST(LearningRate, OfThePytorchProfileChangesAtEpochBordersOnly) {
+  const std::string text = "schedule: {kind: step, step_size: 30, warmup_epochs: 0}\n";
+  EXPECT_DOUBLE_EQ(rate(text, 100, 29, 99), 0.1);
+  EXPECT_DOUBLE_EQ(rate(text, 100, 30, 0), 0.01);
+  const std::string cosine = "train: {epochs: 10}\nschedule: {kind: cosine}\n";
+  EXPECT_DOUBLE_EQ(rate(cosine, 100, 5, 0), 0.05);
+  EXPECT_DOUBLE_EQ(rate(cosine, 100, 5, 99), 0.05);
+}
+
+// base 0.1, 5004 steps an epoch, five epochs of warm-up, drops at 30, 60 and 80.
+TEST(LearningRate, OfTheTfProfileFollowsItsScript) {
+  const std::string text =
+      "profile: tf\nschedule: {kind: multistep, milestones: [30, 60, 80], warmup_epochs: 5}\n";
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 0, 0), 0);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 2, 2502), 0.05);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 5, 0), 0.1);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 30, 0), 0.1);  // the boundary step keeps the old value
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 30, 1), 0.01);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 60, 1), 0.001);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 80, 1), 0.0001);
+  const std::string step =
+      "profile: tf\nschedule: {kind: step, step_size: 30, gamma: 0.5, warmup_epochs: 5}\n";
+  EXPECT_DOUBLE_EQ(rate(step, 5004, 60, 0), 0.05);
+  EXPECT_DOUBLE_EQ(rate(step, 5004, 60, 1), 0.025);
+}
+
+TEST(LearningRate, OfTheTfProfileIsPerStepForEveryKind) {
+  const std::string cosine =
+      "profile: tf\ntrain: {epochs: 10}\nschedule: {kind: cosine, warmup_epochs: 2}\n";
+  EXPECT_DOUBLE_EQ(rate(cosine, 100, 0, 0), 0);
+  EXPECT_DOUBLE_EQ(rate(cosine, 100, 1, 50), 0.075);
+  EXPECT_DOUBLE_EQ(rate(cosine, 100, 2, 0), 0.1);
+  EXPECT_LT(rate(cosine, 100, 5, 99), rate(cosine, 100, 5, 0));
+  const std::string constant = "profile: tf\nschedule: {kind: constant, warmup_epochs: 1}\n";
+  EXPECT_DOUBLE_EQ(rate(constant, 100, 0, 50), 0.05);
+  EXPECT_DOUBLE_EQ(rate(constant, 100, 80, 0), 0.1);
+}
+
+TEST(SgdParams, OfTheTfProfileDecayEverythingButBatchNormTwice) {
+  const model::SgdParams tf = sgd_params(job_of("name: a\nprofile: tf\n"));
+  EXPECT_FLOAT_EQ(tf.weight_decay, 2e-4F);
+  EXPECT_EQ(tf.decay, model::DecayScope::kNoBatchNorm);
+  EXPECT_EQ(tf.form, model::MomentumForm::kTf);
+  const model::SgdParams torch = sgd_params(job_of("name: a\n"));
+  EXPECT_FLOAT_EQ(torch.weight_decay, 1e-4F);
+  EXPECT_EQ(torch.decay, model::DecayScope::kAll);
+  EXPECT_EQ(torch.form, model::MomentumForm::kPytorch);
 }
 
 }  // namespace
