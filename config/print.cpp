@@ -31,7 +31,6 @@ std::vector<std::string> unsupported(const Job& job) {
   if (job.model.pretrained) out.emplace_back("model.pretrained");
   if (job.model.bn_buffers != BnBuffers::kRank0) out.emplace_back("model.bn_buffers");
   if (job.model.sync_bn) out.emplace_back("model.sync_bn: true");
-  if (job.train.accumulate != 1) out.emplace_back("train.accumulate");
   if (job.train.ema_decay != 0) out.emplace_back("train.ema_decay");
   if (job.optimizer.clip_grad_norm != 0) out.emplace_back("optimizer.clip_grad_norm");
   if (job.data.format == DataFormat::kImageFolder) out.emplace_back("data.format: imagefolder");

@@ -51,6 +51,19 @@ void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainSt
   events.on_event(e);
 }
 
+/// All passes of a step; returns the seconds that were spent waiting for data.
+Result<double> run_passes(Stepper& stepper, data::BatchLoader& loader, int passes) {
+  double waited = 0;
+  for (int i = 0; i < passes; ++i) {
+    const auto begin = Clock::now();
+    NPU_TRY(const data::Batch batch, loader.next());
+    waited += seconds_since(begin);
+    NPU_TRY_VOID(stepper.pass(batch));
+    loader.release(batch);
+  }
+  return waited;
+}
+
 }  // namespace
 
 Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
@@ -59,8 +72,8 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
                                 const std::function<Result<void>(const TrainState&)>& save) {
   const Job& job = replica.job();
   const data::ShardKey key{job.world(), replica.rank(), job.seed, o.epoch};
-  NPU_TRY(data::BatchPlan plan,
-          data::train_plan(set.size(), key, job.rank_batch(), state.step_in_epoch));
+  NPU_TRY(data::BatchPlan plan, data::train_plan(set.size(), key, job.rank_batch(),
+                                                 state.step_in_epoch, job.train.accumulate));
   NPU_TRY(const auto loader, data::BatchLoader::create(
                                  set, augmenter, std::move(plan), replica.slots(),
                                  {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
@@ -70,11 +83,10 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
   const auto begin = Clock::now();
   auto step_begin = begin;
   while (state.step_in_epoch < o.steps_per_epoch) {
-    NPU_TRY(const data::Batch batch, loader->next());
-    timing.data.add(seconds_since(step_begin));
+    NPU_TRY(const double waited, run_passes(stepper, *loader, job.train.accumulate));
+    timing.data.add(waited);
     const double lr = o.lr(state.step_in_epoch);
-    NPU_TRY(const StepMetrics metrics, stepper.run(batch, lr));
-    loader->release(batch);
+    NPU_TRY(const StepMetrics metrics, stepper.finish(lr));
     timing.batch.add(seconds_since(step_begin));
     step_begin = Clock::now();
     ++state.step_in_epoch;

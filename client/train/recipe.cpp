@@ -1,5 +1,6 @@
 #include "client/train/recipe.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace npu::client {
@@ -70,6 +71,7 @@ model::NetworkConfig network_config(const Job& job, int threads, const data::Ima
   c.label_smoothing = static_cast<float>(job.train.label_smoothing);
   c.threads = threads;
   c.bucket_bytes = job.collectives.bucket_bytes;
+  c.first_bucket_bytes = std::min(c.first_bucket_bytes, c.bucket_bytes);
   return c;
 }
 
@@ -89,8 +91,9 @@ model::SgdParams sgd_params(const Job& job) {
 }
 
 ReductionForm reduction_form(const Job& job) {
-  if (!is_tf(job)) return {};
-  return {ReduceOp::kSum, 1.0F / static_cast<float>(job.world())};
+  const int passes = job.train.accumulate;
+  if (!is_tf(job)) return {ReduceOp::kMean, 1.0F / static_cast<float>(passes)};
+  return {ReduceOp::kSum, 1.0F / static_cast<float>(job.world() * passes)};
 }
 
 Result<LearningRate> LearningRate::of(const Job& job, int64_t steps_per_epoch) {

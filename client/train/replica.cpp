@@ -12,11 +12,15 @@ namespace {
 constexpr uint64_t kSlack = 64 * 1024;  // alignment of a few dozen pieces
 constexpr size_t kSharedCounters = 16;
 
-uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape, int batch) {
-  const uint64_t images = static_cast<uint64_t>(batch) * shape.elements() * sizeof(float);
-  const uint64_t labels = static_cast<uint64_t>(batch) * sizeof(int32_t);
+uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape,
+                     const config::Job& job) {
+  const auto batch = static_cast<uint64_t>(job.rank_batch());
+  const uint64_t images = batch * shape.elements() * sizeof(float);
+  const uint64_t labels = batch * sizeof(int32_t);
+  const uint64_t sums = job.train.accumulate > 1 ? GradientSum::bytes(network) : 0;
   return network.memory().total() + kInputSlots * (images + labels) +
-         kStages * SnapshotStage::bytes(network) + largest_entry(network) * sizeof(float) + kSlack;
+         kStages * SnapshotStage::bytes(network) + largest_entry(network) * sizeof(float) + sums +
+         kSlack;
 }
 
 AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
@@ -40,7 +44,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const config::Job& job, const R
   const data::ImageShape shape = data.train.shape();
   NPU_TRY(auto network, model::Network::plan(network_config(job, options.threads, shape)));
   replica->network_ = std::make_unique<model::Network>(std::move(network));
-  const uint64_t bytes = arena_bytes(*replica->network_, shape, job.rank_batch());
+  const uint64_t bytes = arena_bytes(*replica->network_, shape, job);
   NPU_TRY(replica->device_, Device::attach(attach_options(job, options, bytes)));
   NPU_TRY_VOID(replica->place(shape));
   replica->network_->initialise(job.seed);
@@ -57,6 +61,10 @@ Result<void> Replica::place(const data::ImageShape& shape) {
     slots_.push_back({images.data(), labels.data()});
   }
   NPU_TRY(scratch_, arena.take<float>(largest_entry(*network_)));
+  if (job_.train.accumulate > 1) {
+    gradient_sum_.emplace();
+    NPU_TRY_VOID(gradient_sum_->place(*network_, arena));
+  }
   NPU_TRY(shared_, arena.take<int64_t>(kSharedCounters));
   for (int i = 0; i < kStages && options_.rank == 0; ++i) {
     NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena));

@@ -10,6 +10,7 @@
 #include "client/api/device.hpp"
 #include "client/data/dataset.hpp"
 #include "client/data/loader.hpp"
+#include "client/train/gradient_sum.hpp"
 #include "client/train/snapshot.hpp"
 #include "client/train/trainer.hpp"
 #include "model/network.hpp"
@@ -49,6 +50,10 @@ class Replica {
   [[nodiscard]] model::Network& network() noexcept { return *network_; }
   [[nodiscard]] Communicator& world() noexcept { return device_->world(); }
   [[nodiscard]] Device& device() noexcept { return *device_; }
+  /// Null without train.accumulate.
+  [[nodiscard]] GradientSum* gradient_sum() noexcept {
+    return gradient_sum_ ? &*gradient_sum_ : nullptr;
+  }
   [[nodiscard]] std::span<const data::Slot> slots() const noexcept { return slots_; }
   [[nodiscard]] const config::Job& job() const noexcept { return job_; }
   [[nodiscard]] int rank() const noexcept { return options_.rank; }
@@ -73,6 +78,7 @@ class Replica {
   std::vector<data::Slot> slots_;
   std::vector<SnapshotStage> stages_;
   std::span<float> scratch_;
+  std::optional<GradientSum> gradient_sum_;
   std::span<int64_t> shared_;  // counters on their way between ranks
   std::vector<Pending> pending_;
   uint64_t commits_ = 0;

@@ -62,8 +62,8 @@ class Trainer {
 
   [[nodiscard]] Result<void> run(const RankOptions& options) {
     NPU_TRY_VOID(model::check_sgd(sgd_params(job_)));
-    NPU_TRY(steps_per_epoch_,
-            data::train_steps(data_.train.size(), job_.world(), job_.rank_batch()));
+    NPU_TRY(steps_per_epoch_, data::train_steps(data_.train.size(), job_.world(), job_.rank_batch(),
+                                                job_.train.accumulate));
     NPU_TRY(schedule_, LearningRate::of(job_, steps_per_epoch_));
     std::optional<std::string> from;
     NPU_TRY(state_, replica_.start(from));

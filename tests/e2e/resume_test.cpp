@@ -44,6 +44,44 @@ TEST_P(ResumeTest, StoppedJobEndsAsTheStraightRun) {
 INSTANTIATE_TEST_SUITE_P(AfterStep, ResumeTest, testing::Values(3, 8, 11, 15),
                          testing::PrintToStringParamName());
 
+/// Recipes that keep more between two steps than weights and momentum.
+struct Recipe {
+  const char* name;
+  std::vector<std::string> sets;
+};
+void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
+
+class RecipeResumeTest : public E2eTest, public testing::WithParamInterface<Recipe> {};
+
+TEST_P(RecipeResumeTest, ThreeStepsAndTheRestAreTheStraightRun) {
+  std::vector<std::string> sets = GetParam().sets;
+  sets.insert(sets.end(), {"name=straight", "train.epochs=1"});
+  const Outcome straight = launch(sets);
+  ASSERT_EQ(straight.code, 0) << straight.err;
+  const auto wanted = events_of(straight.out);
+
+  sets[sets.size() - 2] = "name=stopped";
+  sets.emplace_back("train.stop_after_steps=3");
+  ASSERT_EQ(done(sets).steps, 3);
+  sets.pop_back();
+  const Outcome rest = launch(sets);
+
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const auto events = events_of(rest.out);
+  EXPECT_EQ(last<client::StartEvent>(events)->resumed_step, 4);
+  EXPECT_EQ(last<client::DoneEvent>(events)->steps, 8);
+  EXPECT_EQ(last<client::DoneEvent>(events)->weights_digest,
+            last<client::DoneEvent>(wanted)->weights_digest);
+  expect_same(*last<client::EpochEvent>(events), *last<client::EpochEvent>(wanted));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, RecipeResumeTest,
+                         testing::Values(Recipe{"tf",
+                                                {"profile=tf", "schedule.kind=multistep",
+                                                 "schedule.milestones=[1]"}},
+                                         Recipe{"accumulate", {"train.accumulate=2"}}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
 class FinishedTest : public E2eTest {};
 
 TEST_F(FinishedTest, LaunchOfAFinishedJobSaysTheSameAgain) {

@@ -21,22 +21,9 @@ std::string job_text(const std::string& devices, int batch, const std::string& m
 
 class ProfileTest : public testing::Test {
  protected:
-  /// Steps of the golden batches at these rates, from the golden weights; returns rank 0's losses.
   std::vector<double> train(const config::Job& job, const std::vector<double>& rates,
                             Tensors& weights) {
-    std::vector<double> losses;
-    on_ranks(daemon_, job, [&](Replica& replica) {
-      golden::fill(replica.network());
-      GoldenBatches batches(job, kShape, static_cast<int>(rates.size()));
-      client::Stepper sut(replica);
-      for (size_t s = 0; s < rates.size(); ++s) {
-        const auto metrics = sut.run(batches.of(static_cast<int>(s), replica.rank(), 0), rates[s]);
-        ASSERT_TRUE(metrics) << metrics.error().message;
-        if (replica.rank() == 0) losses.push_back(metrics->loss);
-      }
-      if (replica.rank() == 0) weights = tensors_of(replica.network());
-    });
-    return losses;
+    return train_golden(daemon_, job, kShape, rates, weights);
   }
 
   test::DaemonProcess daemon_;
@@ -105,7 +92,8 @@ TEST_F(ProfileTest, TfDecayDoesNotDependOnTheNumberOfRanks) {
       data::Batch batch = batches.of(0, replica.rank(), 0);
       std::fill_n(batch.labels, batch.n, 0);
       client::Stepper sut(replica);
-      ASSERT_TRUE(sut.run(batch, 0.5));
+      ASSERT_TRUE(sut.pass(batch));
+      ASSERT_TRUE(sut.finish(0.5));
       Tensors weights = tensors_of(network);
       std::erase_if(weights,
                     [](const auto& t) { return t.first.find("running") != std::string::npos; });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/train/replica.hpp"
+#include "client/train/stepper.hpp"
 #include "config/load.hpp"
 #include "tests/golden/golden_file.hpp"
 #include "tests/support/daemon_process.hpp"
@@ -87,6 +88,15 @@ class GoldenBatches {
   std::vector<int32_t> labels_;
 };
 
+/// Step s of the golden batches on one rank.
+inline Result<client::StepMetrics> step(client::Stepper& stepper, GoldenBatches& batches, int s,
+                                        Replica& replica, double rate) {
+  for (int k = 0; k < replica.job().train.accumulate; ++k) {
+    NPU_TRY_VOID(stepper.pass(batches.of(s, replica.rank(), k)));
+  }
+  return stepper.finish(rate);
+}
+
 /// Largest difference of a tensor's norm and projection from the golden ones, relative to its norm;
 /// running statistics are left out.
 inline double distance(const Tensors& got, const golden::Golden& want) {
@@ -102,6 +112,26 @@ inline double distance(const Tensors& got, const golden::Golden& want) {
     worst = std::max(worst, difference / std::max(entry->second.norm, 1e-12));
   }
   return worst;
+}
+
+/// Steps of the golden batches at these rates, from the golden weights; returns rank 0's losses and
+/// weights.
+inline std::vector<double> train_golden(const test::DaemonProcess& daemon, const config::Job& job,
+                                        const data::ImageShape& shape,
+                                        const std::vector<double>& rates, Tensors& weights) {
+  std::vector<double> losses;
+  on_ranks(daemon, job, [&](Replica& replica) {
+    golden::fill(replica.network());
+    GoldenBatches batches(job, shape, static_cast<int>(rates.size()));
+    client::Stepper sut(replica);
+    for (size_t s = 0; s < rates.size(); ++s) {
+      const auto metrics = step(sut, batches, static_cast<int>(s), replica, rates[s]);
+      ASSERT_TRUE(metrics) << metrics.error().message;
+      if (replica.rank() == 0) losses.push_back(metrics->loss);
+    }
+    if (replica.rank() == 0) weights = tensors_of(replica.network());
+  });
+  return losses;
 }
 
 }  // namespace npu::train
