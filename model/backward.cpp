@@ -26,6 +26,7 @@ void Network::Impl::completed_bn(ConvBn& unit) {
 /// The weights as the input-gradient kernel reads them, rounded to the format; valid until `copy`
 /// is used again.
 const float* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
+  enter(unit);
   const uint64_t own_layout = unit.train->backward_weights_bytes();
   if (own_layout != 0) unit.train->make_backward_weights(unit.weights, copy, work.scratch);
   const float* weights = own_layout != 0 ? copy : unit.weights;
@@ -39,9 +40,13 @@ const float* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
 /// holds what is between.
 void Network::Impl::weight_gradient_chunk(ConvBn& unit, int first, const float* src,
                                           const float* dy, float* partial) {
+  enter(unit);
   Convolution& conv = *unit.train;
   if (const WeightGemm* gemm = conv.weight_gemm()) {
-    gemm->run(src, dy, first > 0, partial, work.patches);
+    {
+      const Timed timed(profile, &unit.bn, gemm->work());
+      gemm->run(src, dy, first > 0, partial, work.patches);
+    }
     if (first + unit.shape.batch == config.batch) {
       conv.gemm_to_master(partial, unit.weight_gradient, work.scratch);
     }
@@ -175,6 +180,8 @@ void Network::Impl::backward_stem() {
     graph.train_pool->backward(dz, train.pool_workspace + i * graph.train_pool->workspace_bytes(),
                                out, work.scratch);
   };
+  if (profile != nullptr) [[unlikely]]
+    profile->enter(&graph.train_pool);
   if (graph.pooled) {
     // The gradient in front of the pooling is four times larger than behind it: made twice, never
     // stored.
@@ -188,6 +195,8 @@ void Network::Impl::backward_stem() {
     const auto at = static_cast<size_t>(first);
     GradientInput dz;
     if (graph.pooled) {
+      if (profile != nullptr) [[unlikely]]
+        profile->enter(&graph.train_pool);
       for (size_t i = 0; i < chunk; ++i) {
         unpool(at + i, train.dy_chunk + i * image);
       }
@@ -198,6 +207,7 @@ void Network::Impl::backward_stem() {
     passes.bn_backward(dz, stem.y.at(at * image), chunk * image, stem.bn, graph.pooled,
                        train.dy_chunk);
     const float* src = images + at * stem.in_image();
+    enter(stem);
     if (!is_fp32()) {
       passes.round(src, train.input_chunk, chunk * stem.in_image());
       src = train.input_chunk;
@@ -219,6 +229,8 @@ void Network::Impl::backward_head(float gradient_scale) {
   const Parameter& bias = parameters[graph.fc_bias_index];
   const auto channels = static_cast<size_t>(graph.features);
   const size_t features = static_cast<size_t>(config.batch) * channels;
+  if (profile != nullptr) [[unlikely]]
+    profile->enter(&graph.train_fc);
   if (!is_fp32()) passes.round(train.logit_gradient, train.logit_gradient, logits);
   graph.train_fc->backward_weights(train.features, train.logit_gradient,
                                    gradient_memory + weight.offset, gradient_memory + bias.offset,

@@ -18,6 +18,7 @@ const float* Network::Impl::eval_weights(ConvBn& unit) {
 /// The weights as the training kernel reads them, rounded to the format; valid until `copy` is used
 /// again.
 const float* Network::Impl::train_weights(ConvBn& unit, float* copy) {
+  enter(unit);
   const Convolution& conv = *unit.train;
   const bool own_layout = conv.forward_weights_bytes() != 0;
   if (is_fp32()) {
@@ -35,6 +36,7 @@ const float* Network::Impl::train_weights(ConvBn& unit, float* copy) {
 }
 
 void Network::Impl::forward_chunk(ConvBn& unit, int first, const float* src, const float* weights) {
+  enter(unit);
   const Stored kept = unit.y.at(static_cast<size_t>(first) * unit.out_image());
   float* y = is_fp32() ? kept.fp32() : train.dy_chunk;
   unit.train->forward(src, weights, y, work.scratch);
@@ -99,6 +101,8 @@ void Network::Impl::forward_head() {
     average_pool_forward(z, 1, graph.feature_pixels, channels,
                          train.features + static_cast<size_t>(i) * channels);
   }
+  if (profile != nullptr) [[unlikely]]
+    profile->enter(&graph.train_fc);
   const float* weights = parameter_memory + parameters[graph.fc_weight_index].offset;
   if (!is_fp32()) {
     passes.round(train.features, train.features, n * channels);

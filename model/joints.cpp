@@ -17,6 +17,8 @@ const float* Network::Impl::make_stem_output(int first, int count, float* scratc
     return scratch;
   }
   NPU_CHECK(keep && joint.kept);
+  if (profile != nullptr) [[unlikely]]
+    profile->enter(&graph.train_pool);
   float* out = is_fp32() ? joint.z.fp32() + at * joint.image : scratch;
   for (size_t i = 0; i < n; ++i) {
     passes.normalise(stem.y.at((at + i) * image), image, stem.bn, {}, {}, train.dy_chunk);

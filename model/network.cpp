@@ -37,6 +37,7 @@ Result<Network> Network::plan(const NetworkConfig& config) {
   impl->parameters = build_parameters(impl->graph, config);
   impl->make_plan();
   impl->make_state();
+  impl->context = std::move(context);
   return Network(std::move(impl));
 }
 
@@ -68,6 +69,7 @@ Result<LossAndHits> Network::forward_train(std::span<const float> images,
   m.images = images.data();
   m.forward_walk();
   const size_t logits = n * static_cast<size_t>(m.config.num_classes);
+  const Timed timed(m.profile, m.train.logits, {KernelKind::kLoss, 0, 2 * logits * sizeof(float)});
   auto loss = softmax_cross_entropy({m.train.logits, logits}, labels, m.config.num_classes,
                                     m.config.label_smoothing, 1.0F / static_cast<float>(n),
                                     {m.train.logit_gradient, logits});
@@ -153,6 +155,20 @@ Result<std::span<const float>> Network::forward_eval(std::span<const float> imag
 Result<LossAndHits> Network::evaluate(std::span<const float> logits,
                                       std::span<const int32_t> labels) const {
   return softmax_cross_entropy(logits, labels, impl_->config.num_classes, 0, 1, {});
+}
+
+void Network::set_profile(Profile* profile) {
+  Impl& m = *impl_;
+  NPU_CHECK(m.bound);
+  m.profile = profile;
+  m.passes.set_profile(profile);
+  m.context->set_profile(profile);
+  if (profile == nullptr) return;
+  m.graph.each_unit([&](const ConvBn& unit) { profile->name(&unit.bn, unit.conv_name); });
+  profile->name(&m.graph.train_pool, "maxpool");
+  profile->name(&m.graph.train_fc, "fc");
+  profile->name(m.train.logits, "loss");
+  profile->name(&m.passes, "sgd");
 }
 
 std::span<const StateEntry> Network::state() const noexcept { return impl_->entries; }

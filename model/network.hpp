@@ -68,6 +68,8 @@ struct StateEntry {
 /// Called as soon as gradient bucket `i` is complete; buckets come in ascending order.
 using BucketReady = std::function<void(size_t bucket)>;
 
+class Profile;
+
 /// The network. Invariants: (1) no tensor memory is taken after bind (oneDNN makes small
 /// bookkeeping allocations in each execution); (2) parameters, gradients and momentum share one
 /// flat element order, the order in which backward completes gradients (reverse layer order), in
@@ -135,6 +137,10 @@ class Network {
   /// size).
   [[nodiscard]] Result<LossAndHits> evaluate(std::span<const float> logits,
                                              std::span<const int32_t> labels) const;
+
+  /// Times every kernel of the steps from now on into `profile`, which names the layers; null ends
+  /// it.
+  void set_profile(Profile* profile);
 
   // --- state ---
 

@@ -57,6 +57,8 @@ struct Network::Impl {
 
   NetworkConfig config;
   Graph graph;
+  std::shared_ptr<Context> context;
+  Profile* profile = nullptr;
   ParameterTable parameters;
   Passes passes;       // of training, in the format of the activations
   Passes fp32_passes;  // of evaluation
@@ -86,6 +88,11 @@ struct Network::Impl {
   [[nodiscard]] uint64_t carve_workspace(std::byte* base);
   [[nodiscard]] size_t max_bn_width();
   [[nodiscard]] int eval_batch() const noexcept;
+  /// Calls that do not say their layer are this unit's from now on.
+  void enter(const ConvBn& unit) const noexcept {
+    if (profile != nullptr) [[unlikely]]
+      profile->enter(&unit.bn);
+  }
   [[nodiscard]] bool is_fp32() const noexcept { return passes.format() == Format::kFp32; }
 
   // state (state.cpp)

@@ -84,9 +84,19 @@ T* at_or_null(T* tensor, size_t elements) {
   return tensor == nullptr ? nullptr : tensor + elements;
 }
 
+size_t element_bytes(Stored tensor) { return tensor ? tensor.element_bytes : 0; }
+size_t element_bytes(const float* tensor) { return tensor == nullptr ? 0 : sizeof(float); }
+
+/// A pass that reads or writes each of the tensors once.
+template <typename... Tensors>
+KernelWork pass(KernelKind kind, size_t elements, Tensors... tensors) {
+  return {kind, 0, elements * (element_bytes(tensors) + ...)};
+}
+
 }  // namespace
 
 void Passes::moments(const float* y, size_t elements, BatchNorm& bn, Stored keep) const {
+  const Timed timed(profile_, &bn, pass(KernelKind::kMoments, elements, y, keep));
   reduce_blocks(
       elements, bn.width, 2,
       [&](size_t at, size_t n, float* partial) {
@@ -105,6 +115,9 @@ void Passes::moments(const float* y, size_t elements, BatchNorm& bn, Stored keep
 
 void Passes::normalise(Stored y, size_t elements, const BatchNorm& bn,
                        const ResidualInput& residual, Stored keep, float* out) const {
+  const Timed timed(
+      profile_, &bn,
+      pass(KernelKind::kNormalise, elements, y, residual.stored, residual.fp32, keep, out));
   each_block(elements, bn.width, [&](size_t at, size_t n) {
     kernels_->normalise(
         {.y = y.at(at).data,
@@ -122,6 +135,7 @@ void Passes::normalise(Stored y, size_t elements, const BatchNorm& bn,
 
 void Passes::reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm& bn,
                            Stored keep) const {
+  const Timed timed(profile_, &bn, pass(KernelKind::kReduce, elements, dz, y, keep));
   reduce_blocks(
       elements, bn.width, 2,
       [&](size_t at, size_t n, float* partial) {
@@ -143,6 +157,8 @@ void Passes::reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm
 
 void Passes::bn_backward(const GradientInput& dz, Stored y, size_t elements, const BatchNorm& bn,
                          bool masked, float* out) const {
+  const Timed timed(profile_, &bn,
+                    pass(KernelKind::kBnBackward, elements, dz.stored, dz.fp32, y, out));
   each_block(elements, bn.width, [&](size_t at, size_t n) {
     kernels_->bn_backward({.dz = at_or_null(dz.stored, at),
                            .dz_fp32 = at_or_null(dz.fp32, at),
@@ -159,6 +175,9 @@ void Passes::bn_backward(const GradientInput& dz, Stored y, size_t elements, con
 }
 
 void Passes::join(const Join& j, size_t elements) const {
+  const Timed timed(
+      profile_, j.bn,
+      pass(KernelKind::kJoin, elements, j.dx, j.add.stored, j.add.fp32, j.z, j.out, j.y, j.y2));
   const size_t width = j.bn->width;
   reduce_blocks(
       elements, width, 3,
@@ -188,6 +207,8 @@ void Passes::join(const Join& j, size_t elements) const {
 }
 
 void Passes::merge(const float* dx, const GradientInput& add, Stored out, size_t count) const {
+  const Timed timed(profile_, nullptr,
+                    pass(KernelKind::kJoin, count, dx, add.stored, add.fp32, out));
   each_block(count, kFlatWidth, [&](size_t at, size_t n) {
     kernels_->merge({.dx = dx + at,
                      .add = at_or_null(add.stored, at),
@@ -198,26 +219,33 @@ void Passes::merge(const float* dx, const GradientInput& add, Stored out, size_t
 }
 
 void Passes::widen(Stored in, float* out, size_t count) const {
+  const Timed timed(profile_, nullptr, pass(KernelKind::kConvert, count, in, out));
   each_block(count, kFlatWidth,
              [&](size_t at, size_t n) { kernels_->widen(in.at(at).data, out + at, n); });
 }
 
 void Passes::narrow(const float* in, Stored out, size_t count) const {
+  const Timed timed(profile_, nullptr, pass(KernelKind::kConvert, count, in, out));
   each_block(count, kFlatWidth,
              [&](size_t at, size_t n) { kernels_->narrow(in + at, out.at(at).data, n); });
 }
 
 void Passes::round(const float* in, float* out, size_t count) const {
+  const Timed timed(profile_, nullptr, pass(KernelKind::kConvert, count, in, out));
   each_block(count, kFlatWidth,
              [&](size_t at, size_t n) { kernels_->round(in + at, out + at, n); });
 }
 
 void Passes::add(const float* a, const float* b, float* out, size_t count) const {
+  const Timed timed(profile_, nullptr, pass(KernelKind::kAdd, count, a, b, out));
   each_block(count, kFlatWidth,
              [&](size_t at, size_t n) { kernels_->add(a + at, b + at, out + at, n); });
 }
 
 void Passes::sgd(const SgdArgs& args, size_t count) const {
+  const Timed timed(profile_, this,
+                    pass(KernelKind::kSgd, count, args.parameters, args.parameters, args.momentum,
+                         args.momentum, args.gradient));
   each_block(count, kFlatWidth, [&](size_t at, size_t n) {
     SgdArgs part = args;
     part.parameters += at;

@@ -8,6 +8,7 @@
 
 #include "model/batch_norm.hpp"
 #include "model/kernels/kernels.hpp"
+#include "model/profile.hpp"
 #include "model/storage.hpp"
 
 namespace npu::model {
@@ -31,6 +32,9 @@ class Passes {
     partial_ = partial;
     partial_width_ = width;
   }
+
+  /// Times every pass from now on; null ends it.
+  void set_profile(Profile* profile) noexcept { profile_ = profile; }
 
   [[nodiscard]] Format format() const noexcept { return kernels_->format; }
 
@@ -78,6 +82,7 @@ class Passes {
 
   const Kernels* kernels_;
   int threads_;
+  Profile* profile_ = nullptr;
   float* partial_ = nullptr;
   size_t partial_width_ = 0;
 };

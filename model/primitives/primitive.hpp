@@ -17,6 +17,8 @@ struct dnnl_primitive_desc;
 
 namespace npu::model {
 
+class Profile;
+
 /// The CPU engine and the in-order stream that all primitives of a network run on.
 class Context {
  public:
@@ -28,10 +30,15 @@ class Context {
   [[nodiscard]] dnnl_engine* engine() const noexcept;
   [[nodiscard]] dnnl_stream* stream() const noexcept;
 
+  /// Times every execution from now on; null ends it.
+  void set_profile(Profile* profile) noexcept { profile_ = profile; }
+  [[nodiscard]] Profile* profile() const noexcept { return profile_; }
+
  private:
   struct Handles;
   explicit Context(std::unique_ptr<Handles> handles);
   std::unique_ptr<Handles> handles_;
+  Profile* profile_ = nullptr;
 };
 
 /// A weights layout as oneDNN describes it (a memory descriptor, by value).

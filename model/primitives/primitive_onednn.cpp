@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include "model/primitives/primitive.hpp"
+#include "model/profile.hpp"
 
 namespace npu::model {
 namespace {
@@ -15,6 +16,54 @@ dnnl::memory::desc to_desc(const Layout& layout) {
   NPU_CHECK(layout.bytes().size() == sizeof(raw));
   std::memcpy(&raw, layout.bytes().data(), sizeof(raw));
   return dnnl::memory::desc(raw);
+}
+
+/// Operation descriptor of `desc`. The tensors of a direction that it has not got have no
+/// dimensions.
+template <typename Desc>
+const Desc& operation(const dnnl_primitive_desc* desc, dnnl_query_t what) {
+  const Desc* found = nullptr;
+  dnnl::error::wrap_c_api(dnnl_primitive_desc_query(desc, what, 0, static_cast<void*>(&found)),
+                          "query the operation");
+  return *found;
+}
+
+const dnnl_memory_desc_t& used(const dnnl_memory_desc_t& a, const dnnl_memory_desc_t& b) {
+  return a.ndims != 0 ? a : b;
+}
+
+/// 2 a multiply-add: values of the output times values of one output channel's weights.
+template <typename Desc>
+uint64_t flops_of(const Desc& d) {
+  const dnnl_memory_desc_t& out = used(d.dst_desc, d.diff_dst_desc);
+  const dnnl_memory_desc_t& weights = used(d.weights_desc, d.diff_weights_desc);
+  uint64_t flops = 2;
+  for (int i = 0; i < out.ndims; ++i) flops *= static_cast<uint64_t>(out.dims[i]);
+  for (int i = 1; i < weights.ndims; ++i) flops *= static_cast<uint64_t>(weights.dims[i]);
+  return flops;
+}
+
+KernelKind conv_kind(dnnl_prop_kind_t direction) {
+  if (direction == dnnl_backward_data) return KernelKind::kConvBackwardData;
+  return direction == dnnl_backward_weights ? KernelKind::kConvBackwardWeights
+                                            : KernelKind::kConvForward;
+}
+
+/// Kind and arithmetic of a primitive; its bytes are the caller's to add.
+KernelWork work_of(const dnnl_primitive_desc* desc) {
+  dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_desc_query(desc, dnnl_query_primitive_kind, 0, static_cast<void*>(&kind)),
+      "query the kind");
+  if (kind == dnnl_convolution) {
+    const auto& conv = operation<dnnl_convolution_desc_t>(desc, dnnl_query_convolution_d);
+    return {conv_kind(conv.prop_kind), flops_of(conv)};
+  }
+  if (kind == dnnl_inner_product) {
+    const auto& fc = operation<dnnl_inner_product_desc_t>(desc, dnnl_query_inner_product_d);
+    return {KernelKind::kFc, flops_of(fc)};
+  }
+  return {kind == dnnl_pooling ? KernelKind::kPool : KernelKind::kReorder};
 }
 
 }  // namespace
@@ -67,6 +116,7 @@ struct Primitive::State {
   size_t count = 0;  // without the scratchpad
   uint64_t scratch_bytes = 0;
   std::string implementation;
+  KernelWork work;
 
   void add(const dnnl::memory::desc& desc, const dnnl::engine& engine, int arg, size_t at) {
     memories[at] = dnnl::memory(desc, engine, DNNL_MEMORY_NONE);
@@ -84,6 +134,7 @@ Result<std::unique_ptr<Primitive>> Primitive::create(std::shared_ptr<Context> co
   try {
     dnnl::engine engine(context->engine(), true);
     auto state = std::make_unique<State>();
+    state->work = work_of(desc);
     dnnl_primitive_t raw = nullptr;
     dnnl::error::wrap_c_api(dnnl_primitive_create(&raw, desc), "create primitive");
     state->primitive.reset(raw);
@@ -92,6 +143,7 @@ Result<std::unique_ptr<Primitive>> Primitive::create(std::shared_ptr<Context> co
     };
     for (const int arg : args) {
       state->add(md_of(arg), engine, arg, state->count);
+      state->work.bytes += md_of(arg).get_size();
       ++state->count;
     }
     const dnnl::memory::desc scratch = md_of(DNNL_ARG_SCRATCHPAD);
@@ -132,6 +184,7 @@ void Primitive::execute(std::initializer_list<const void*> data, std::byte* scra
     ++i;
   }
   dnnl_memory_set_data_handle(s.args[s.count].memory, scratch);
+  const Timed timed(s.context->profile(), nullptr, s.work);
   const dnnl_status_t status = dnnl_primitive_execute(s.primitive.get(), s.context->stream(),
                                                       static_cast<int>(s.count + 1), s.args.data());
   NPU_CHECK_MSG(status == dnnl_success, s.implementation);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "model/primitives/convolution.hpp"
+#include "model/profile.hpp"
 
 namespace npu::model {
 
@@ -24,6 +25,9 @@ class WeightGemm {
   [[nodiscard]] uint64_t gradient_bytes() const noexcept;
   /// Room for the gathered patches of one block; 0 when the input is read as it is.
   [[nodiscard]] uint64_t patch_bytes() const noexcept;
+
+  /// Of one run; the gathered patches are not counted.
+  [[nodiscard]] KernelWork work() const noexcept;
 
   /// Overwrites the gradient unless `accumulate`.
   void run(const float* src, const float* diff_dst, bool accumulate, float* gradient,

@@ -41,6 +41,14 @@ uint64_t WeightGemm::patch_bytes() const noexcept {
   return reads_input() ? 0 : static_cast<uint64_t>(block_pixels() * patch_floats()) * sizeof(float);
 }
 
+KernelWork WeightGemm::work() const noexcept {
+  const auto in = int64_t{shape_.batch} * shape_.in_h * shape_.in_w * shape_.in_c;
+  const int64_t floats = in + pixels() * shape_.out_c + patch_floats() * shape_.out_c;
+  return {KernelKind::kConvBackwardWeights,
+          static_cast<uint64_t>(2 * pixels() * patch_floats() * shape_.out_c),
+          static_cast<uint64_t>(floats) * sizeof(float)};
+}
+
 /// The pixels of one kernel row, left to right, that output pixel x reads from input row y.
 void WeightGemm::gather_row(const float* image, int y, int x, float* out) const {
   const int channels = shape_.in_c;
