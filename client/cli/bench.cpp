@@ -8,6 +8,7 @@
 
 #include "client/bench/collective_bench.hpp"
 #include "client/bench/memory_bandwidth.hpp"
+#include "client/cli/bench_step.hpp"
 #include "client/cli/command.hpp"
 #include "shm/base/units.hpp"
 
@@ -25,6 +26,7 @@ constexpr const char* kAbout =
     "  npu bench all-reduce -b 1K -e 64M -f 2\n"
     "  npu bench all-reduce -b 4 -e 64M -f 4 -d fp16 --algo ring -o json\n"
     "  npu bench reduce-scatter -b 25M -e 25M -n 50 --ranks 4\n"
+    "  npu bench step --help                             a training step instead\n"
     "\n"
     "time is the median over the iterations of the slowest rank; mem% is the memory traffic that "
     "the operation needs over\n"
@@ -150,9 +152,9 @@ int run(Options& options) {
 
 void add_bench(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Time and check a collective");
+  CLI::App* command = app.add_subcommand("bench", "Time a collective or a training step");
   command->description(kAbout);
-  command->add_option("OP", options->op, "The operation")->required()->type_name("");
+  command->add_option("OP", options->op, "The operation")->type_name("");
   command->add_option("-b,--begin", options->begin, "Smallest size")->type_name("BYTES");
   command->add_option("-e,--end", options->end, "Largest size")->type_name("BYTES");
   command->add_option("-f,--factor", options->bench.factor, "Growth from size to size")
@@ -170,7 +172,13 @@ void add_bench(CLI::App& app, Action& chosen) {
                     "Start buffers off a line, differently on each rank");
   add_format(*command, options->format);
   add_daemon_choice(*command, options->daemon);
-  command->callback([&chosen, options] { chosen = [options](char**) { return run(*options); }; });
+  add_bench_step(*command, chosen);
+  command->callback([&chosen, options, command] {
+    if (!command->get_subcommands().empty()) return;
+    // Not marked as required: `npu bench step` has none.
+    if (options->op.empty()) throw CLI::RequiredError("OP");
+    chosen = [options](char**) { return run(*options); };
+  });
 }
 
 }  // namespace npu::cli

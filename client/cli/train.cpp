@@ -10,6 +10,7 @@
 #include "client/api/admin.hpp"
 #include "client/cli/command.hpp"
 #include "client/cli/last_words.hpp"
+#include "client/cli/passive_wait.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_format.hpp"
@@ -96,14 +97,6 @@ Result<int> rank_of(const config::Job& job) {
   return place->rank;
 }
 
-// libgomp reads its environment when it is loaded, that is before main: only a new start can change
-// it.
-void restart_with_passive_wait(char** argv) {
-  ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  ::execv("/proc/self/exe", argv);
-  // Not fatal: the pool spins, which is slow on a small host and right everywhere.
-}
-
 Result<void> train(const Options& options, int threads, LastWords& words) {
   NPU_TRY(const config::Job job, config::load_job(options.job_file, options.overrides));
   NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
@@ -137,7 +130,7 @@ std::unique_ptr<client::EventSink> make_sink(int event_fd) {
 int run(const Options& options, char** argv) {
   const auto threads = env_number("OMP_NUM_THREADS", 1, 1024, 1);
   if (!threads) return report_error("train", threads.error());
-  if (*threads > 1 && std::getenv("OMP_WAIT_POLICY") == nullptr) restart_with_passive_wait(argv);
+  if (*threads > 1) wait_passively(argv);
   const auto fd = event_fd();
   if (!fd) return report_error("train", fd.error());
   // The launcher shows the event in its report; saying it here as well would say it once a rank.
