@@ -2,7 +2,7 @@
 """The ResNets of this project in PyTorch, with torchvision's names and without torchvision.
 
 CIFAR form (resnet8, resnet20, ...): 3x3 stem, three stages, option A shortcuts (no parameters). ImageNet form
-(resnet18, resnet34): 7x7 stem, max pooling, four stages, projection shortcuts.
+(resnet18, resnet34, resnet50): 7x7 stem, max pooling, four stages, projection shortcuts.
 
 Run as a script it loads exported weights with strict=True and compares logits on images made by a formula:
 torch_resnet.py ARCH CHANNELS SIZE IMAGES WEIGHTS.safetensors LOGITS.f32 TOLERANCE
@@ -18,7 +18,8 @@ import torch.nn.functional as F
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from safetensors_to_torch import load_safetensors  # noqa: E402
 
-IMAGENET_BLOCKS = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3]}
+IMAGENET_BLOCKS = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3], "resnet50": [3, 4, 6, 3]}
+BOTTLENECK = ("resnet50",)
 
 
 class BasicBlock(nn.Module):
@@ -36,13 +37,39 @@ class BasicBlock(nn.Module):
                 nn.Conv2d(planes_in, planes, 1, stride, bias=False), nn.BatchNorm2d(planes))
 
     def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)))
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = self.bn2(self.conv2(y))
         if self.downsample is not None:
             x = self.downsample(x)
         elif self.pad:
             x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad))
-        return F.relu(y + x)
+        return F.relu(y + x, inplace=True)
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 with the stride, 1x1 to four times the width."""
+
+    def __init__(self, planes_in, width, stride):
+        super().__init__()
+        planes = 4 * width
+        self.conv1 = nn.Conv2d(planes_in, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, planes, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(planes)
+        self.downsample = None
+        if stride != 1 or planes_in != planes:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(planes_in, planes, 1, stride, bias=False), nn.BatchNorm2d(planes))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        y = self.bn3(self.conv3(y))
+        if self.downsample is not None:
+            x = self.downsample(x)
+        return F.relu(y + x, inplace=True)
 
 
 class ResNet(nn.Module):
@@ -63,13 +90,17 @@ class ResNet(nn.Module):
             blocks = []
             for i in range(count):
                 stride = 2 if stage > 0 and i == 0 else 1
-                blocks.append(BasicBlock(planes_in, planes, stride, self.cifar))
-                planes_in = planes
+                if arch in BOTTLENECK:
+                    blocks.append(Bottleneck(planes_in, planes, stride))
+                    planes_in = 4 * planes
+                else:
+                    blocks.append(BasicBlock(planes_in, planes, stride, self.cifar))
+                    planes_in = planes
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(planes_in, classes)
 
     def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         if not self.cifar:
             x = F.max_pool2d(x, 3, 2, 1)
         for stage in range(self.stages):
