@@ -44,6 +44,9 @@ enum class FileDType : uint8_t {
 
 using TensorShape = std::vector<uint64_t>;  // empty = a scalar; a 0 = no elements
 
+/// "[64, 3, 7, 7]"
+[[nodiscard]] std::string shape_text(std::span<const uint64_t> shape);
+
 /// The header limit of the reference implementation; `kMaxTensorRank` is ours and bounds hostile
 /// shapes.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;

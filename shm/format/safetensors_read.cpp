@@ -243,7 +243,8 @@ Result<SafetensorsFile> SafetensorsFile::open(UniqueFd fd, std::string name) {
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0) return fail_errno("stat " + name);
   if (!S_ISREG(info.st_mode)) {
-    return fail(Code::kInvalidArgument, "open {}: a regular file is needed", name);
+    return fail_exit(Code::kInvalidArgument, Exit::kNoInput, "open {}: a regular file is needed",
+                     name);
   }
   const auto file_bytes = static_cast<uint64_t>(info.st_size);
   std::byte first8[8] = {};

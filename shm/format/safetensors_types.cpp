@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -60,6 +62,10 @@ std::optional<uint64_t> tensor_bytes(FileDType dtype, std::span<const uint64_t> 
   }
   if (__builtin_mul_overflow(bytes, file_dtype_size(dtype), &bytes)) return std::nullopt;
   return bytes;
+}
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 const TensorEntry* SafetensorsHeader::find(std::string_view name) const noexcept {
