@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "e2e_fixture.hpp"
 #include "model/network.hpp"
 #include "shm/format/safetensors.hpp"
+#include "torch_fixture.hpp"
 
 namespace npu::e2e {
 namespace {
@@ -24,32 +24,8 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* os) { *os << c.arch; }
 
-/// Pixel i of the images; torch_resnet.py computes the same.
-float pixel(uint32_t i) {
-  uint32_t x = i * 0x9E3779B9U + 1U;
-  x = (x ^ (x >> 16)) * 0x7FEB352DU;
-  x = (x ^ (x >> 15)) * 0x846CA68BU;
-  x ^= x >> 16;
-  return static_cast<float>(static_cast<double>(x >> 8) / 8388608.0 - 1.0);
-}
-
-class ExportTest : public E2eTest, public testing::WithParamInterface<Case> {
+class ExportTest : public TorchTest, public testing::WithParamInterface<Case> {
  protected:
-  Outcome run(const std::vector<std::string>& argv) {
-    const std::string out = root_ + "/run.out", err = root_ + "/run.err";
-    const UniqueFd out_fd(::open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
-    const UniqueFd err_fd(::open(err.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
-    client::ChildSpec spec{.path = argv[0],
-                           .argv = argv,
-                           .env = env_,
-                           .stdout_fd = out_fd.get(),
-                           .stderr_fd = err_fd.get()};
-    auto child = client::Child::start(spec);
-    if (!child) return {};
-    const int code = child->wait().code();
-    return {code, contents(out), contents(err)};
-  }
-
   /// Every entry of the state dict from the file; a missing or odd one fails the test.
   static void load(model::Network& network, const std::string& path) {
     auto opened = SafetensorsFile::open(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
@@ -81,8 +57,7 @@ class ExportTest : public E2eTest, public testing::WithParamInterface<Case> {
     model::HeapAllocator heap;
     ASSERT_TRUE(network->bind(heap));
     load(*network, weights);
-    std::vector<float> images(static_cast<size_t>(kImages * c.size * c.size * c.channels));
-    for (size_t i = 0; i < images.size(); ++i) images[i] = pixel(static_cast<uint32_t>(i));
+    const auto images = formula_images(static_cast<size_t>(kImages * c.size * c.size * c.channels));
     const auto logits = network->forward_eval(images, kImages);
     ASSERT_TRUE(logits) << logits.error().message;
     const auto bytes = std::as_bytes(*logits);

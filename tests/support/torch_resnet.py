@@ -108,16 +108,16 @@ class ResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def formula_images(count, size, channels):
+def formula_images(count, height, width, channels):
     """NCHW fp32 in [-1, 1): pixel i of the NHWC order is a hash of i, exact in fp32."""
-    values = count * size * size * channels
+    values = count * height * width * channels
     x = (np.arange(values, dtype=np.uint64) * np.uint64(0x9E3779B9) + np.uint64(1)) & np.uint64(0xFFFFFFFF)
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x ^= x >> np.uint64(shift)
         x = (x * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     x ^= x >> np.uint64(16)
     pixels = ((x >> np.uint64(8)).astype(np.float64) / 8388608.0 - 1.0).astype(np.float32)
-    nhwc = torch.from_numpy(pixels.reshape(count, size, size, channels))
+    nhwc = torch.from_numpy(pixels.reshape(count, height, width, channels))
     return nhwc.permute(0, 3, 1, 2).contiguous()
 
 
@@ -130,7 +130,7 @@ def main():
     model.eval()
     ours = torch.from_numpy(np.fromfile(logits_file, dtype=np.float32).reshape(int(count), 10))
     with torch.no_grad():
-        theirs = model(formula_images(int(count), int(size), int(channels)))
+        theirs = model(formula_images(int(count), int(size), int(size), int(channels)))
     difference = (ours - theirs).abs().max().item()
     print(f"{arch}: {len(state)} tensors, largest logit {theirs.abs().max().item():.3f}, "
           f"largest difference {difference:.2e}")
