@@ -147,12 +147,16 @@ std::vector<Field> job_fields(Job& job) {
                {},
                {},
                "start each block's last batch norm at 0"});
-  t.push_back({"model.pretrained", &m.pretrained, {}, {}, "safetensors file to start from"});
+  t.push_back({"model.pretrained",
+               &m.pretrained,
+               {},
+               {},
+               "safetensors file to start from, with the names of torchvision or pytorch-cifar"});
   t.push_back({"model.ignore_head",
                &m.ignore_head,
                {},
                {},
-               "pretrained: leave the classifier as initialised"});
+               "pretrained: leave the classifier (fc) as initialised, for other classes"});
   t.push_back({"model.bn_buffers",
                slot_of(m.bn_buffers),
                {},

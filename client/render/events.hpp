@@ -33,6 +33,7 @@ struct StartEvent {
   uint64_t seed = 0;
   std::optional<int64_t> resumed_step;  // first step that will run, when resumed
   std::optional<std::string> resumed_from;
+  std::optional<std::string> pretrained;  // the file that gave the first weights
 };
 
 /// One training step as the whole job saw it: means over all ranks; (avg) values run over the

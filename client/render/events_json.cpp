@@ -25,6 +25,7 @@ void visit(auto&& f, Is<StartEvent> auto& e) {
   f("steps_per_epoch", e.steps_per_epoch), f("epochs", e.epochs), f("lr", e.lr);
   f("schedule", e.schedule), f("seed", e.seed);
   f("resumed_step", e.resumed_step), f("resumed_from", e.resumed_from);
+  f("pretrained", e.pretrained);
 }
 
 void visit(auto&& f, Is<StepEvent> auto& e) {

@@ -51,6 +51,7 @@ std::string format_start(const StartEvent& s) {
     text += fmt::format("\nresumed from {}, next step {}", s.resumed_from.value_or("a checkpoint"),
                         *s.resumed_step);
   }
+  if (s.pretrained) text += fmt::format("\nusing pre-trained model '{}'", *s.pretrained);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "client/api/admin.hpp"
+#include "client/train/pretrained.hpp"
 #include "client/train/recipe.hpp"
 #include "config/load.hpp"
 
@@ -150,7 +151,12 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
   TrainState state;
   if (rank() == 0) {
     NPU_TRY(const auto loaded, load(from));
-    if (loaded) state = *loaded;
+    if (loaded) {
+      state = *loaded;
+    } else if (job_.model.pretrained) {
+      NPU_TRY(const SafetensorsFile file, open_pretrained(*job_.model.pretrained));
+      NPU_TRY_VOID(load_pretrained(*network_, file, job_.model.ignore_head, scratch_));
+    }
   }
   NPU_TRY_VOID(share_counters(state));
   // Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in

@@ -29,8 +29,8 @@ class Replica {
                                                                const RankOptions& options,
                                                                const data::DatasetPair& data);
 
-  /// Rank 0 loads what checkpoint.resume asks for; all ranks end with rank 0's state. `from` is set
-  /// if resumed.
+  /// Rank 0 loads what checkpoint.resume asks for, or else model.pretrained; all ranks end with
+  /// rank 0's state. `from` is set if resumed.
   [[nodiscard]] Result<TrainState> start(std::optional<std::string>& from);
 
   /// BN buffers of every rank become rank 0's, as DistributedDataParallel's broadcast_buffers has

@@ -49,12 +49,6 @@ void hash_identity(Xxh3& hash, const StateEntry& e) {
   hash.update(std::as_bytes(std::span(e.shape)));
 }
 
-std::string shape_text(std::span<const uint64_t> shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 }  // namespace
 
 uint64_t largest_entry(const Network& network) {

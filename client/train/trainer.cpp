@@ -168,6 +168,8 @@ class Trainer {
     if (from) {
       e.resumed_from = *from;
       e.resumed_step = state_.global_step + 1;
+    } else {
+      e.pretrained = job_.model.pretrained;
     }
     events_.on_event(e);
   }

@@ -31,7 +31,8 @@ StartEvent start_event() {
           .schedule = "cosine",
           .seed = 18'446'744'073'709'551'615u,
           .resumed_step = 3,
-          .resumed_from = "step-2"};
+          .resumed_from = "step-2",
+          .pretrained = "/w.safetensors"};
 }
 
 StepEvent step_event() {
@@ -114,8 +115,10 @@ TEST(EventsJson, NonFiniteNumbersBecomeNullAndReturnAsNan) {
 TEST(EventsJson, AbsentResumeFieldsStayAbsent) {
   StartEvent start = start_event();
   start.resumed_step.reset();
+  start.pretrained.reset();
   const std::string line = to_json(start);
   EXPECT_THAT(line, Not(HasSubstr("resumed_step")));
+  EXPECT_THAT(line, Not(HasSubstr("pretrained")));
   const auto back = event_from_json(line);
   ASSERT_TRUE(back);
   EXPECT_FALSE(std::get<StartEvent>(*back).resumed_step.has_value());

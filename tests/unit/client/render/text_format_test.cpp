@@ -85,6 +85,12 @@ TEST(TextFormat, StartSaysWhereItResumes) {
               HasSubstr("resumed from step-291, next step 292"));
 }
 
+TEST(TextFormat, StartSaysWhichWeightsItBeginsWith) {
+  EXPECT_THAT(format_start({.pretrained = "/w/resnet50.safetensors"}),
+              HasSubstr("\nusing pre-trained model '/w/resnet50.safetensors'"));
+  EXPECT_THAT(format_start({}), testing::Not(HasSubstr("pre-trained")));
+}
+
 TEST(TextFormat, DoneNamesAccuracySpeedSkipsCheckpointAndDigest) {
   const std::string text = format_done({.epochs = 2,
                                         .steps = 470,
