@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "model/network.hpp"
+
 namespace npu::model {
 namespace {
 
@@ -33,6 +35,7 @@ TEST(DrawParameter, ConvolutionIsKaimingNormalByFanOut) {
   }
   const auto n = static_cast<double>(values.size());
   EXPECT_NEAR(std::sqrt(square / n), std::sqrt(2.0 / (9 * 512)), 3e-5);
+  EXPECT_NEAR(std::sqrt(square / n), 0.02083, 4e-5);  // torch drew 0.020826
   EXPECT_NEAR(sum / n, 0, 5e-5);
   EXPECT_NEAR(fourth * n / (square * square), 3, 0.02);  // the kurtosis of a normal distribution
 }
@@ -86,6 +89,49 @@ TEST(DrawTfParameter, ClassifierIsNarrowNormalWithoutBias) {
   fc.role = Role::kFcBias;
   draw_parameter(fc, 0, 1, 64, values, InitForm::kTf);
   EXPECT_EQ(values, std::vector<float>(100'000, 0.0F));
+}
+
+TEST(DrawParameter, BatchNormAndFcBiasAreTorchsDefaults) {
+  Parameter p = conv_512();
+  std::vector<float> values(512);
+  p.role = Role::kBnWeight;
+  draw_parameter(p, 1, 3, 512, values);
+  EXPECT_EQ(values, std::vector<float>(512, 1.0F));
+  p.role = Role::kBnBias;
+  draw_parameter(p, 2, 3, 512, values);
+  EXPECT_EQ(values, std::vector<float>(512, 0.0F));
+  p.role = Role::kFcBias;
+  draw_parameter(p, 3, 3, 512, values);
+  const float bound = 1 / std::sqrt(512.0F);
+  for (const float value : values) EXPECT_LE(std::abs(value), bound);
+  EXPECT_GT(*std::max_element(values.begin(), values.end()), 0.9F * bound);
+  EXPECT_LT(*std::min_element(values.begin(), values.end()), -0.9F * bound);
+}
+
+TEST(Initialise, RunningStatisticsStartAsTorchsDo) {
+  HeapAllocator heap;
+  auto network =
+      Network::plan({.arch = "resnet8", .num_classes = 10, .height = 8, .width = 8, .batch = 2});
+  ASSERT_TRUE(network);
+  ASSERT_TRUE(network->bind(heap));
+  network->initialise(0);
+  const auto state = network->state();
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (state[i].kind == StateKind::kParameter) continue;
+    if (state[i].kind == StateKind::kBatchesTracked) {
+      EXPECT_EQ(network->batches_tracked(i), 0) << state[i].name;
+      continue;
+    }
+    std::vector<float> values(state[i].count);
+    network->export_state(i, values);
+    const float want = state[i].name.ends_with("running_var") ? 1.0F : 0.0F;
+    EXPECT_EQ(values, std::vector<float>(values.size(), want)) << state[i].name;
+  }
+  const std::vector<float> images(2 * 8 * 8 * 3, 0.5F);
+  const std::vector<int32_t> labels{0, 1};
+  ASSERT_TRUE(network->forward_train(images, labels));
+  EXPECT_EQ(state[5].name, "bn1.num_batches_tracked");
+  EXPECT_EQ(network->batches_tracked(5), 1);
 }
 
 TEST(DrawParameter, KeyedBySeedAndIndexOnly) {

@@ -7,6 +7,12 @@ namespace {
 
 TEST(Schedule, StepGolden) {
   const Schedule s{.form = ScheduleForm::kStep};
+  for (int epoch = 0; epoch < 90; ++epoch) {
+    EXPECT_DOUBLE_EQ(learning_rate(s, epoch), epoch < 30   ? 0.1
+                                              : epoch < 60 ? 0.01
+                                                           : 0.001)
+        << epoch;
+  }
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 29), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 30), 0.01);
@@ -63,6 +69,19 @@ TEST(TfSchedule, GoldenOfBatch256) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 150121), 0.01);
   EXPECT_DOUBLE_EQ(learning_rate(s, 300241), 0.001);
   EXPECT_DOUBLE_EQ(learning_rate(s, 400321), 0.0001);
+}
+
+TEST(TfSchedule, FollowsTheGlobalBatch) {
+  constexpr int64_t kImages = 1281167;
+  EXPECT_EQ(kImages / 256, 5004);
+  const TfSchedule s{.base_lr = 0.1 * 2048 / 256, .steps_per_epoch = kImages / 2048};
+  EXPECT_EQ(s.steps_per_epoch, 625);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 5 * 625), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 30 * 625), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 30 * 625 + 1), 0.08);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 60 * 625 + 1), 0.008);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 80 * 625 + 1), 0.0008);
 }
 
 TEST(CheckSchedule, BadFieldsAreNamed) {
