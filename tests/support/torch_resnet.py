@@ -2,7 +2,8 @@
 """The ResNets of this project in PyTorch, with torchvision's names and without torchvision.
 
 CIFAR form (resnet8, resnet20, ...): 3x3 stem, three stages, option A shortcuts (no parameters). ImageNet form
-(resnet18, resnet34, resnet50): 7x7 stem, max pooling, four stages, projection shortcuts.
+(resnet18, resnet34, resnet50): 7x7 stem, max pooling, four stages, projection shortcuts; with "-32" a 3x3
+stem without pooling.
 
 Run as a script it loads exported weights with strict=True and compares logits on images made by a formula:
 torch_resnet.py ARCH CHANNELS SIZE IMAGES WEIGHTS.safetensors LOGITS.f32 TOLERANCE
@@ -18,11 +19,9 @@ import torch.nn.functional as F
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from safetensors_to_torch import load_safetensors  # noqa: E402
 
-IMAGENET_BLOCKS = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3], "resnet50": [3, 4, 6, 3]}
-BOTTLENECK = ("resnet50",)
-
-
 class BasicBlock(nn.Module):
+    expansion = 1
+
     def __init__(self, planes_in, planes, stride, option_a):
         super().__init__()
         self.conv1 = nn.Conv2d(planes_in, planes, 3, stride, 1, bias=False)
@@ -30,81 +29,87 @@ class BasicBlock(nn.Module):
         self.conv2 = nn.Conv2d(planes, planes, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(planes)
         self.pad = (planes - planes_in) // 2 if option_a else 0
-        changes = stride != 1 or planes_in != planes
-        self.downsample = None
-        if changes and not option_a:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(planes_in, planes, 1, stride, bias=False), nn.BatchNorm2d(planes))
+        self.downsample = projection(planes_in, planes, stride) if not option_a else None
 
     def forward(self, x):
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = self.bn2(self.conv2(y))
+        return F.relu(y + self.shortcut(x), inplace=True)
+
+    def shortcut(self, x):
         if self.downsample is not None:
-            x = self.downsample(x)
-        elif self.pad:
-            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad))
-        return F.relu(y + x, inplace=True)
+            return self.downsample(x)
+        return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad)) if self.pad else x
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 with the stride, 1x1 to four times the width."""
+    expansion = 4
 
-    def __init__(self, planes_in, width, stride):
+    def __init__(self, planes_in, planes, stride, _option_a):
         super().__init__()
-        planes = 4 * width
-        self.conv1 = nn.Conv2d(planes_in, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, planes, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(planes)
-        self.downsample = None
-        if stride != 1 or planes_in != planes:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(planes_in, planes, 1, stride, bias=False), nn.BatchNorm2d(planes))
+        self.conv1 = nn.Conv2d(planes_in, planes, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = nn.Conv2d(planes, planes, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv3 = nn.Conv2d(planes, 4 * planes, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * planes)
+        self.pad = 0
+        self.downsample = projection(planes_in, 4 * planes, stride)
 
     def forward(self, x):
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = F.relu(self.bn2(self.conv2(y)), inplace=True)
         y = self.bn3(self.conv3(y))
-        if self.downsample is not None:
-            x = self.downsample(x)
-        return F.relu(y + x, inplace=True)
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+
+
+def projection(planes_in, planes_out, stride):
+    if stride == 1 and planes_in == planes_out:
+        return None
+    return nn.Sequential(nn.Conv2d(planes_in, planes_out, 1, stride, bias=False),
+                         nn.BatchNorm2d(planes_out))
+
+
+BLOCKS = {
+    "resnet18": (BasicBlock, [2, 2, 2, 2]),
+    "resnet34": (BasicBlock, [3, 4, 6, 3]),
+    "resnet50": (Bottleneck, [3, 4, 6, 3]),
+}
 
 
 class ResNet(nn.Module):
+    """torchvision's ResNet (v1.5), with a 3x3 stem and no pooling for "-32", or the CIFAR form."""
+
     def __init__(self, arch, channels, classes):
         super().__init__()
-        self.cifar = arch not in IMAGENET_BLOCKS
-        counts = [(int(arch[6:]) - 2) // 6] * 3 if self.cifar else IMAGENET_BLOCKS[arch]
-        width = 16 if self.cifar else 64
-        if self.cifar:
-            self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
-        else:
-            self.conv1 = nn.Conv2d(channels, width, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        name = arch.partition("-32")[0]
+        option_a = name not in BLOCKS
+        block, counts = (BasicBlock, [(int(name[6:]) - 2) // 6] * 3) if option_a else BLOCKS[name]
+        self.small_stem = option_a or name != arch
         self.stages = len(counts)
+        width = 16 if option_a else 64
+        kernel, stride = (3, 1) if self.small_stem else (7, 2)
+        self.conv1 = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
         planes_in = width
         for stage, count in enumerate(counts):
             planes = width << stage
             blocks = []
             for i in range(count):
-                stride = 2 if stage > 0 and i == 0 else 1
-                if arch in BOTTLENECK:
-                    blocks.append(Bottleneck(planes_in, planes, stride))
-                    planes_in = 4 * planes
-                else:
-                    blocks.append(BasicBlock(planes_in, planes, stride, self.cifar))
-                    planes_in = planes
+                blocks.append(block(planes_in, planes, 2 if stage and not i else 1, option_a))
+                planes_in = planes * block.expansion
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(planes_in, classes)
 
+    def blocks(self):
+        return [block for i in range(self.stages) for block in getattr(self, f"layer{i + 1}")]
+
     def forward(self, x):
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        if not self.cifar:
+        if not self.small_stem:
             x = F.max_pool2d(x, 3, 2, 1)
-        for stage in range(self.stages):
-            x = getattr(self, f"layer{stage + 1}")(x)
+        for block in self.blocks():
+            x = block(x)
         return self.fc(x.mean((2, 3)))
 
 
