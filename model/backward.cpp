@@ -18,7 +18,9 @@ void Network::Impl::completed(size_t parameter) {
 }
 
 void Network::Impl::completed_bn(ConvBn& unit) {
-  unit.bn.finish_backward(static_cast<uint64_t>(config.batch) * unit.out_pixels());
+  const uint64_t rows = static_cast<uint64_t>(config.batch) * unit.out_pixels();
+  unit.bn.finish_parameters();
+  unit.bn.finish_input(sync.backward(unit.bn, rows));
   completed(unit.bn_weight_index);
   completed(unit.bn_bias_index);
 }

@@ -63,12 +63,17 @@ void BatchNorm::begin_backward() {
   std::fill_n(square, channels, 0.0);
 }
 
-void BatchNorm::finish_backward(uint64_t count) {
+void BatchNorm::finish_parameters() {
+  for (size_t i = 0; i < channels; ++i) {
+    weight_gradient[i] = static_cast<float>(square[i] * inv_std[i]);
+    bias_gradient[i] = static_cast<float>(sum[i]);
+  }
+}
+
+void BatchNorm::finish_input(uint64_t count) {
   const auto n = static_cast<double>(count);
   for (size_t i = 0; i < channels; ++i) {
     const double factor = inv_std[i] * static_cast<double>(weight[i]);
-    weight_gradient[i] = static_cast<float>(square[i] * inv_std[i]);
-    bias_gradient[i] = static_cast<float>(sum[i]);
     a[i] = static_cast<float>(factor);
     b[i] = static_cast<float>(-factor * inv_std[i] * inv_std[i] * square[i] / n);
     c[i] = static_cast<float>(-factor * sum[i] / n);

@@ -50,8 +50,15 @@ struct BatchNorm {
   /// Scale and shift from the running statistics.
   void use_running();
   void begin_backward();
-  /// Parameter gradients and the a, b, c of the input gradient a*g + b*(y - mean) + c.
-  void finish_backward(uint64_t count);
+  /// Parameter gradients from the sums.
+  void finish_parameters();
+  /// The a, b, c of the input gradient a*g + b*(y - mean) + c from the sums over `count` rows.
+  void finish_input(uint64_t count);
+  /// Both.
+  void finish_backward(uint64_t count) {
+    finish_parameters();
+    finish_input(count);
+  }
 };
 
 }  // namespace npu::model

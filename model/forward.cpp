@@ -46,7 +46,8 @@ void Network::Impl::forward_chunk(ConvBn& unit, int first, const float* src, con
 }
 
 void Network::Impl::finish_unit(ConvBn& unit) {
-  unit.bn.finish_forward(static_cast<uint64_t>(config.batch) * unit.out_pixels());
+  const uint64_t rows = static_cast<uint64_t>(config.batch) * unit.out_pixels();
+  unit.bn.finish_forward(sync.forward(unit.bn, rows));
   ++unit.batches_tracked;
 }
 

@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "model/network_impl.hpp"
 
 namespace npu::model {
@@ -87,6 +89,18 @@ Result<void> Network::backward(const BucketReady& on_bucket_ready, float gradien
   m.step_pending = false;
   m.backward_walk(on_bucket_ready, gradient_scale);
   return {};
+}
+
+void Network::sync_batch_norm(BatchNormSync sync) {
+  NPU_CHECK(!sync.sum || sync.staging.size() >= sync_staging());
+  impl_->sync = std::move(sync);
+}
+
+size_t Network::sync_staging() const noexcept {
+  size_t channels = 0;
+  impl_->graph.each_unit(
+      [&](ConvBn& unit) { channels = std::max(channels, static_cast<size_t>(unit.shape.out_c)); });
+  return 2 * channels;
 }
 
 size_t Network::bucket_count() const noexcept {

@@ -13,6 +13,7 @@
 
 #include "model/allocator.hpp"
 #include "model/arch.hpp"
+#include "model/batch_norm_sync.hpp"
 #include "model/init.hpp"
 #include "model/loss.hpp"
 #include "model/sgd.hpp"
@@ -112,6 +113,12 @@ class Network {
   /// gradient_scale carries a loss scale, or batch/global_batch for a sum over ranks. Errors:
   /// failed_precondition (no forward_train since the last backward or forward_eval).
   [[nodiscard]] Result<void> backward(const BucketReady& on_bucket_ready, float gradient_scale = 1);
+
+  /// From now on batch norm trains on statistics over all ranks: `sync.sum` is called from
+  /// forward_train once a layer, and from backward once a layer.
+  void sync_batch_norm(BatchNormSync sync);
+  /// Doubles that sync.staging needs.
+  [[nodiscard]] size_t sync_staging() const noexcept;
 
   [[nodiscard]] size_t bucket_count() const noexcept;
 

@@ -62,6 +62,7 @@ struct Network::Impl {
   ParameterTable parameters;
   Passes passes;       // of training, in the format of the activations
   Passes fp32_passes;  // of evaluation
+  BatchNormSync sync;
   MemoryPlan plan;
   std::vector<StateEntry> entries;
   std::vector<StateRef> entry_refs;
