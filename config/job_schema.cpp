@@ -157,12 +157,15 @@ std::vector<Field> job_fields(Job& job) {
                {},
                {},
                "pretrained: leave the classifier (fc) as initialised, for other classes"});
-  t.push_back({"model.bn_buffers",
-               slot_of(m.bn_buffers),
-               {},
-               kBnBuffers,
-               "running statistics of rank 0, of each rank, or their mean"});
-  t.push_back({"model.sync_bn", &m.sync_bn, {}, {}, "batch-norm statistics over all ranks"});
+  t.push_back(
+      {"model.bn_buffers",
+       slot_of(m.bn_buffers),
+       {},
+       kBnBuffers,
+       "running statistics that are validated and saved: rank0, rank 0's, which the others take "
+       "over; local, rank 0's, the others keep theirs; mean, all ranks'"});
+  t.push_back(
+      {"model.sync_bn", &m.sync_bn, {}, {}, "train on batch-norm statistics over all ranks"});
   add_data(t, job.data);
   add_training(t, job);
   add_execution(t, job);

@@ -28,9 +28,6 @@ uint64_t job_hash(const Job& job) {
 
 std::vector<std::string> unsupported(const Job& job) {
   std::vector<std::string> out;
-  if (job.model.bn_buffers != BnBuffers::kRank0) out.emplace_back("model.bn_buffers");
-  if (job.model.sync_bn) out.emplace_back("model.sync_bn: true");
-  if (job.train.ema_decay != 0) out.emplace_back("train.ema_decay");
   if (job.optimizer.clip_grad_norm != 0) out.emplace_back("optimizer.clip_grad_norm");
   if (job.data.format == DataFormat::kImageFolder) out.emplace_back("data.format: imagefolder");
   if (job.data.format == DataFormat::kCifar10) out.emplace_back("data.format: cifar10");

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "client/api/admin.hpp"
+#include "client/cli/ckpt_average.hpp"
 #include "client/cli/ckpt_view.hpp"
 #include "client/cli/command.hpp"
 #include "client/cli/copy_file.hpp"
@@ -32,6 +33,7 @@ struct Options {
   std::string run;
   int64_t step = -1;  // the newest
   std::string to;
+  bool ema = false;
 };
 
 using Work = Result<int> (*)(const Options&, const std::string& socket);
@@ -74,11 +76,18 @@ Result<int> show(const Options& options, const std::string& socket) {
 }
 
 Result<int> export_model(const Options& options, const std::string& socket) {
-  NPU_TRY(const client::CheckpointFiles files,
+  NPU_TRY(client::CheckpointFiles files,
           client::open_checkpoint(socket, options.run, options.step));
-  NPU_TRY(const uint64_t bytes, copy_to_file(files.model.get(), options.to));
-  NPU_TRY_VOID(print(fmt::format("step {} of run '{}' -> {} ({})\n", files.step, options.run,
-                                 options.to, format_bytes(bytes))));
+  const int64_t step = files.step;
+  UniqueFd weights;
+  if (options.ema) {
+    NPU_TRY(weights, averaged_model(std::move(files)));
+  } else {
+    weights = std::move(files.model);
+  }
+  NPU_TRY(const uint64_t bytes, copy_to_file(weights.get(), options.to));
+  NPU_TRY_VOID(print(fmt::format("step {} of run '{}' -> {} ({})\n", step, options.run, options.to,
+                                 format_bytes(bytes))));
   return 0;
 }
 
@@ -134,6 +143,7 @@ void add_ckpt(CLI::App& app, Action& chosen) {
   one->add_option("--to", options->to, "The file to write; replaced as a whole or left alone")
       ->required()
       ->type_name("FILE.safetensors");
+  one->add_flag("--ema", options->ema, "The averaged weights (train.ema_decay) instead");
 }
 
 }  // namespace npu::cli

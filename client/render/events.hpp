@@ -73,6 +73,7 @@ struct EpochEvent {
   double train_loss = 0, train_acc1 = 0;
   double val_loss = 0, val_acc1 = 0, val_acc5 = 0;
   int64_t val_samples = 0;
+  std::optional<double> val_ema_loss, val_ema_acc1, val_ema_acc5;  // of the averaged weights
   double img_s = 0;
   double seconds = 0;
   bool best = false;

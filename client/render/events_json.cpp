@@ -50,6 +50,8 @@ void visit(auto&& f, Is<OverflowEvent> auto& e) { f("step", e.step), f("scale", 
 void visit(auto&& f, Is<EpochEvent> auto& e) {
   f("epoch", e.epoch), f("train_loss", e.train_loss), f("train_acc1", e.train_acc1);
   f("val_loss", e.val_loss), f("val_acc1", e.val_acc1), f("val_acc5", e.val_acc5);
+  f("val_ema_loss", e.val_ema_loss), f("val_ema_acc1", e.val_ema_acc1);
+  f("val_ema_acc5", e.val_ema_acc5);
   f("val_samples", e.val_samples), f("img_s", e.img_s), f("seconds", e.seconds);
   f("best", e.best);
 }

@@ -75,6 +75,9 @@ std::string format_epoch(const EpochEvent& e) {
   if (e.val_samples > 0) {
     text = fmt::format(" *   Acc@1 {:.3f} Acc@5 {:.3f}\n", e.val_acc1, e.val_acc5);
   }
+  if (e.val_ema_acc1 && e.val_ema_acc5) {
+    text += fmt::format(" *   EMA Acc@1 {:.3f} Acc@5 {:.3f}\n", *e.val_ema_acc1, *e.val_ema_acc5);
+  }
   text += fmt::format("epoch {} done in {:.1f} s   {:.0f} img/s   train loss {:.4f} acc {:.2f}",
                       e.epoch, e.seconds, e.img_s, e.train_loss, e.train_acc1);
   return e.best ? text + "   best" : text;

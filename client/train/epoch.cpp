@@ -112,7 +112,7 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
 Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain,
                            int epoch, EventSink& events) {
   const Job& job = replica.job();
-  NPU_TRY_VOID(replica.share_buffers());
+  NPU_TRY_VOID(replica.enter_validation());
   data::BatchPlan plan = data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch());
   const auto steps = static_cast<int64_t>(plan.batches());
   NPU_TRY(const auto loader, data::BatchLoader::create(
@@ -152,6 +152,7 @@ Result<ValResult> validate(Replica& replica, const data::Dataset& set, const dat
     e.batch_avg_s = time.average();
     events.on_event(e);
   }
+  replica.leave_validation();
   // Four numbers travel inside the descriptor; counts are exact in fp64.
   std::array<double, 4> all = {sums.loss_sum, static_cast<double>(sums.top1),
                                static_cast<double>(sums.top5), static_cast<double>(seen)};

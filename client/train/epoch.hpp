@@ -50,7 +50,8 @@ struct ValResult {
   int64_t samples = 0;
 };
 
-/// Counts every sample of `set` exactly once over the job, with rank 0's BN buffers on all ranks.
+/// Counts every sample of `set` exactly once over the job, with the BN buffers that a
+/// checkpoint would hold on all ranks.
 [[nodiscard]] Result<ValResult> validate(Replica& replica, const data::Dataset& set,
                                          const data::Augmenter& plain, int epoch,
                                          EventSink& events);

@@ -1,5 +1,6 @@
 #include "client/train/replica.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "client/api/admin.hpp"
@@ -18,10 +19,13 @@ uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shap
   const auto batch = static_cast<uint64_t>(job.rank_batch());
   const uint64_t images = batch * shape.elements() * sizeof(float);
   const uint64_t labels = batch * sizeof(int32_t);
-  const uint64_t sums = job.train.accumulate > 1 ? GradientSum::bytes(network) : 0;
+  const bool averages = job.train.ema_decay > 0;
+  const uint64_t extra = (job.train.accumulate > 1 ? GradientSum::bytes(network) : 0) +
+                         (averages ? WeightAverage::bytes(network) : 0) +
+                         network.memory().bn_buffers + network.sync_staging() * sizeof(double);
   return network.memory().total() + kInputSlots * (images + labels) +
-         kStages * SnapshotStage::bytes(network) + largest_entry(network) * sizeof(float) + sums +
-         kSlack;
+         kStages * SnapshotStage::bytes(network, averages) +
+         largest_entry(network) * sizeof(float) + extra + kSlack;
 }
 
 AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
@@ -35,6 +39,16 @@ AttachOptions attach_options(const config::Job& job, const RankOptions& options,
           .job_hash = config::job_hash(job),
           .join_timeout = job.collectives.timeout,
           .on_failure = options.on_failure};
+}
+
+/// Batches that batch norm has seen: moves with every pass, alike on all ranks.
+int64_t batches_seen(const model::Network& network) {
+  for (size_t i = 0; i < network.state().size(); ++i) {
+    if (network.state()[i].kind == model::StateKind::kBatchesTracked) {
+      return network.batches_tracked(i);
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -66,11 +80,43 @@ Result<void> Replica::place(const data::ImageShape& shape) {
     gradient_sum_.emplace();
     NPU_TRY_VOID(gradient_sum_->place(*network_, arena));
   }
+  if (job_.train.ema_decay > 0) {
+    average_.emplace();
+    NPU_TRY_VOID(average_->place(*network_, arena, job_.train.ema_decay));
+  }
+  if (job_.model.sync_bn && job_.world() > 1) NPU_TRY_VOID(sync_batch_norm(arena));
+  if (has_local_buffers()) {
+    NPU_TRY(own_buffers_, arena.take<float>(network_->bn_buffers().size()));
+  }
   NPU_TRY(shared_, arena.take<int64_t>(kSharedCounters));
   for (int i = 0; i < kStages && options_.rank == 0; ++i) {
-    NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena));
+    NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena, average_.has_value()));
     stages_.push_back(stage);
   }
+  return {};
+}
+
+Result<void> Replica::sync_batch_norm(ArenaAllocator& arena) {
+  NPU_TRY(const auto staging, arena.take<double>(network_->sync_staging()));
+  network_->sync_batch_norm({.ranks = job_.world(),
+                             .staging = staging,
+                             .sum = [this](std::span<double> v) { sum_over_ranks(v); }});
+  return {};
+}
+
+void Replica::sum_over_ranks(std::span<double> values) {
+  if (network_error_) return;
+  auto work = world().all_reduce(values.data(), values.data(), values.size(), DType::kFloat64,
+                                 ReduceOp::kSum, collective_options());
+  if (!work) {
+    network_error_ = work.error();
+    return;
+  }
+  if (const auto done = work->wait(); !done) network_error_ = done.error();
+}
+
+Result<void> Replica::network_error() const {
+  if (network_error_) return tl::unexpected(*network_error_);
   return {};
 }
 
@@ -100,7 +146,43 @@ Result<void> Replica::share(std::span<float> values) {
   return {};
 }
 
-Result<void> Replica::share_buffers() { return share(network_->bn_buffers()); }
+Result<void> Replica::bring_together(std::span<float> buffers) {
+  switch (job_.model.bn_buffers) {
+    case config::BnBuffers::kRank0:
+      return share(buffers);
+    case config::BnBuffers::kMean: {
+      NPU_TRY(Work work,
+              world().all_reduce(buffers.data(), buffers.data(), buffers.size(), DType::kFloat32,
+                                 ReduceOp::kMean, collective_options()));
+      NPU_TRY_VOID(work.wait());
+      return {};
+    }
+    case config::BnBuffers::kLocal:
+      return {};
+  }
+  return {};
+}
+
+Result<void> Replica::share_buffers() {
+  // Once is enough, and the mean of equal numbers may differ from them in the last bit.
+  const int64_t seen = batches_seen(*network_);
+  if (seen == shared_at_) return {};
+  NPU_TRY_VOID(bring_together(network_->bn_buffers()));
+  if (average_) NPU_TRY_VOID(bring_together(average_->buffers()));
+  shared_at_ = seen;
+  return {};
+}
+
+Result<void> Replica::enter_validation() {
+  NPU_TRY_VOID(share_buffers());
+  if (!has_local_buffers()) return {};
+  std::ranges::copy(network_->bn_buffers(), own_buffers_.begin());
+  return share(network_->bn_buffers());
+}
+
+void Replica::leave_validation() noexcept {
+  if (has_local_buffers()) std::ranges::copy(own_buffers_, network_->bn_buffers().begin());
+}
 
 Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from) {
   if (job_.checkpoint.resume == config::ResumeKind::kNever) return std::optional<TrainState>();
@@ -114,7 +196,8 @@ Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from
     files = std::move(*opened);
   }
   from = files.path;
-  NPU_TRY(TrainState state, restore(*network_, std::move(files), identity_of(job_), scratch_));
+  NPU_TRY(TrainState state,
+          restore(*network_, average(), std::move(files), identity_of(job_), scratch_));
   return std::optional<TrainState>(state);
 }
 
@@ -159,13 +242,24 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
     }
   }
   NPU_TRY_VOID(share_counters(state));
-  // Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in
-  // equal seeds.
+  if (average_ && !from) average_->start(*network_);
+  NPU_TRY_VOID(share_all());
+  return state;
+}
+
+/// Always, resumed or not: equal weights at step 0 are checked by construction, not by trust in
+/// equal seeds.
+Result<void> Replica::share_all() {
   NPU_TRY_VOID(share(network_->parameters_flat()));
   NPU_TRY_VOID(share(network_->momentum_flat()));
-  NPU_TRY_VOID(share_buffers());
+  NPU_TRY_VOID(share(network_->bn_buffers()));
+  if (average_) {
+    NPU_TRY_VOID(share(average_->parameters()));
+    NPU_TRY_VOID(share(average_->buffers()));
+  }
   network_->parameters_changed();
-  return state;
+  shared_at_ = batches_seen(*network_);
+  return {};
 }
 
 Result<void> Replica::commit(const TrainState& state) {
@@ -175,11 +269,11 @@ Result<void> Replica::commit(const TrainState& state) {
   commit.step = state.global_step;
   if (rank() == 0) {
     SnapshotStage& stage = stages_[commits_ % kStages];
-    commit = stage.fill(*network_, state_to_json(state, identity_of(job_)), state.global_step,
-                        static_cast<uint32_t>(job_.checkpoint.keep));
+    commit = stage.fill(*network_, average(), state_to_json(state, identity_of(job_)),
+                        state.global_step, static_cast<uint32_t>(job_.checkpoint.keep));
   }
   ++commits_;
-  commit.replica_digest = replica_digest(*network_);
+  commit.replica_digest = replica_digest(*network_, average(), !has_local_buffers());
   auto future = device_->commit_checkpoint(commit);
   const std::chrono::duration<double, std::milli> stall = Clock::now() - begin;
   pending_.push_back({std::move(future), stall.count()});

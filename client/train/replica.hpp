@@ -13,6 +13,7 @@
 #include "client/train/gradient_sum.hpp"
 #include "client/train/snapshot.hpp"
 #include "client/train/trainer.hpp"
+#include "client/train/weight_average.hpp"
 #include "model/network.hpp"
 
 namespace npu::client {
@@ -33,9 +34,15 @@ class Replica {
   /// rank 0's state. `from` is set if resumed.
   [[nodiscard]] Result<TrainState> start(std::optional<std::string>& from);
 
-  /// BN buffers of every rank become rank 0's, as DistributedDataParallel's broadcast_buffers has
-  /// it.
+  /// Brings the BN buffers together as model.bn_buffers says, before they are looked at: rank0, all
+  /// ranks get rank 0's, as DistributedDataParallel's broadcast_buffers has it; mean, all get the
+  /// mean; local, nothing moves. A second call without a step in between does nothing.
   [[nodiscard]] Result<void> share_buffers();
+
+  /// From here on the network is the one that is validated: with the buffers that a checkpoint
+  /// would hold, on all ranks. leave_validation gives each rank its own back.
+  [[nodiscard]] Result<void> enter_validation();
+  void leave_validation() noexcept;
 
   /// Waits for a free stage, stages (rank 0), hands over.
   [[nodiscard]] Result<void> commit(const TrainState& state);
@@ -50,6 +57,10 @@ class Replica {
   [[nodiscard]] model::Network& network() noexcept { return *network_; }
   [[nodiscard]] Communicator& world() noexcept { return device_->world(); }
   [[nodiscard]] Device& device() noexcept { return *device_; }
+  /// The error of a collective inside of the network (model.sync_bn); its step is worth nothing.
+  [[nodiscard]] Result<void> network_error() const;
+  /// Null without train.ema_decay.
+  [[nodiscard]] WeightAverage* average() noexcept { return average_ ? &*average_ : nullptr; }
   /// Null without train.accumulate.
   [[nodiscard]] GradientSum* gradient_sum() noexcept {
     return gradient_sum_ ? &*gradient_sum_ : nullptr;
@@ -64,6 +75,13 @@ class Replica {
   [[nodiscard]] Result<void> place(const data::ImageShape& shape);
   [[nodiscard]] Result<std::optional<TrainState>> load(std::optional<std::string>& from);
   [[nodiscard]] Result<void> share(std::span<float> values);
+  [[nodiscard]] Result<void> share_all();
+  [[nodiscard]] Result<void> sync_batch_norm(ArenaAllocator& arena);
+  void sum_over_ranks(std::span<double> values);
+  [[nodiscard]] Result<void> bring_together(std::span<float> buffers);
+  [[nodiscard]] bool has_local_buffers() const noexcept {
+    return job_.model.bn_buffers == config::BnBuffers::kLocal;
+  }
   [[nodiscard]] Result<void> share_counters(TrainState& state);
 
   struct Pending {
@@ -79,7 +97,11 @@ class Replica {
   std::vector<SnapshotStage> stages_;
   std::span<float> scratch_;
   std::optional<GradientSum> gradient_sum_;
-  std::span<int64_t> shared_;  // counters on their way between ranks
+  std::optional<WeightAverage> average_;
+  std::optional<Error> network_error_;
+  std::span<float> own_buffers_;  // bn_buffers local: this rank's, while rank 0's are validated
+  int64_t shared_at_ = -1;        // batches that the buffers had seen when they were shared
+  std::span<int64_t> shared_;     // counters on their way between ranks
   std::vector<Pending> pending_;
   uint64_t commits_ = 0;
   std::string last_checkpoint_;

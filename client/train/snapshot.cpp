@@ -18,6 +18,7 @@ using model::StateKind;
 
 constexpr uint64_t kStateBytes = 64 * 1024;  // state.json takes under 2 KiB
 constexpr uint64_t kAlign = 64;
+const std::string kAveragePrefix = "ema.";
 
 uint64_t aligned(uint64_t bytes) noexcept { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -69,37 +70,49 @@ uint64_t weights_digest(const Network& network, std::span<float> scratch) {
   return hash.digest64();
 }
 
-uint64_t replica_digest(Network& network) {
+uint64_t replica_digest(Network& network, const WeightAverage* average, bool with_buffers) {
   Xxh3 hash(Xxh3::Width::k64);
   hash.update(std::as_bytes(network.parameters_flat()));
   hash.update(std::as_bytes(network.momentum_flat()));
-  hash.update(std::as_bytes(network.bn_buffers()));
+  if (with_buffers) hash.update(std::as_bytes(network.bn_buffers()));
+  if (average != nullptr) {
+    hash.update(std::as_bytes(average->parameters()));
+    if (with_buffers) hash.update(std::as_bytes(average->buffers()));
+  }
   return hash.digest64();
 }
 
-uint64_t SnapshotStage::bytes(const Network& network) {
-  uint64_t data = 0;
+namespace {
+
+struct StageSize {
+  uint64_t data = 0;  // bytes
   uint64_t rows = 0;
+};
+
+StageSize size_of(const Network& network, bool with_average) {
+  StageSize size;
   for (const StateEntry& e : network.state()) {
-    const uint64_t copies =
-        e.kind == StateKind::kParameter ? 2 : 1;  // momentum beside the parameter
-    data += copies * aligned(entry_bytes(e));
-    rows += copies;
+    uint64_t copies = e.kind == StateKind::kParameter ? 2 : 1;  // momentum beside the parameter
+    if (with_average && e.kind != StateKind::kBatchesTracked) ++copies;
+    size.data += copies * aligned(entry_bytes(e));
+    size.rows += copies;
   }
-  return data + aligned(rows * sizeof(shm::SnapshotTensor)) + kStateBytes + 4 * kAlign;
+  return size;
 }
 
-Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocator& arena) {
-  uint64_t data = 0;
-  uint64_t rows = 0;
-  for (const StateEntry& e : network.state()) {
-    const uint64_t copies = e.kind == StateKind::kParameter ? 2 : 1;
-    data += copies * aligned(entry_bytes(e));
-    rows += copies;
-  }
+}  // namespace
+
+uint64_t SnapshotStage::bytes(const Network& network, bool with_average) {
+  const StageSize size = size_of(network, with_average);
+  return size.data + aligned(size.rows * sizeof(shm::SnapshotTensor)) + kStateBytes + 4 * kAlign;
+}
+
+Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocator& arena,
+                                           bool with_average) {
+  const StageSize size = size_of(network, with_average);
   SnapshotStage stage;
-  NPU_TRY(stage.data_, arena.take<float>(data / sizeof(float)));
-  NPU_TRY(stage.table_, arena.take<shm::SnapshotTensor>(rows));
+  NPU_TRY(stage.data_, arena.take<float>(size.data / sizeof(float)));
+  NPU_TRY(stage.table_, arena.take<shm::SnapshotTensor>(size.rows));
   NPU_TRY(stage.state_, arena.take<char>(kStateBytes));
   stage.data_offset_ = arena.offset_of(stage.data_.data());
   stage.table_offset_ = arena.offset_of(stage.table_.data());
@@ -107,8 +120,9 @@ Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocato
   return stage;
 }
 
-shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::string& state_json,
-                                          int64_t step, uint32_t keep) {
+shm::CheckpointCommit SnapshotStage::fill(Network& network, WeightAverage* average,
+                                          const std::string& state_json, int64_t step,
+                                          uint32_t keep) {
   NPU_CHECK(state_json.size() <= state_.size());
   auto* base = reinterpret_cast<std::byte*>(data_.data());
   uint64_t at = 0;
@@ -134,6 +148,16 @@ shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::str
     network.export_momentum(i, {reinterpret_cast<float*>(base + at), e.count});
     add(e, e.name, 1, entry_bytes(e));
   }
+  if (average != nullptr) {
+    average->swap(network);
+    for (size_t i = 0; i < network.state().size(); ++i) {
+      const StateEntry& e = network.state()[i];
+      if (e.kind == StateKind::kBatchesTracked) continue;
+      export_entry(network, i, base + at);
+      add(e, kAveragePrefix + e.name, 1, entry_bytes(e));
+    }
+    average->swap(network);
+  }
   std::memcpy(state_.data(), state_json.data(), state_json.size());
   digest_ = hash.digest64();
   shm::CheckpointCommit commit{};
@@ -150,17 +174,18 @@ shm::CheckpointCommit SnapshotStage::fill(const Network& network, const std::str
 namespace {
 
 /// Reads one tensor after comparing its type and shape with the entry's.
-Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e,
-                        std::span<std::byte> out) {
-  const TensorEntry* tensor = file.find(e.name);
+Result<void> read_entry(const SafetensorsFile& file, const StateEntry& e, std::span<std::byte> out,
+                        const std::string& prefix = "") {
+  const std::string name = prefix + e.name;
+  const TensorEntry* tensor = file.find(name);
   if (tensor == nullptr) {
-    return fail(Code::kDataLoss, "load {}: tensor '{}' is missing", file.name(), e.name);
+    return fail(Code::kDataLoss, "load {}: tensor '{}' is missing", file.name(), name);
   }
   const FileDType want = e.kind == StateKind::kBatchesTracked ? FileDType::kI64 : FileDType::kF32;
   const TensorShape shape(e.shape.begin(), e.shape.end());
   if (tensor->dtype != want || tensor->shape != shape) {
     return fail(Code::kFailedPrecondition, "load {}: tensor '{}' is {} {}, the model's is {} {}",
-                file.name(), e.name, file_dtype_name(tensor->dtype), shape_text(tensor->shape),
+                file.name(), name, file_dtype_name(tensor->dtype), shape_text(tensor->shape),
                 file_dtype_name(want), shape_text(shape));
   }
   return file.read_tensor(*tensor, out);
@@ -186,6 +211,20 @@ Result<void> restore_tensors(Network& network, const SafetensorsFile& weights,
   return {};
 }
 
+/// The average, by way of the network, whose own state is read after it.
+Result<void> restore_average(Network& network, WeightAverage& average, const SafetensorsFile& file,
+                             std::span<float> scratch) {
+  auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
+  for (size_t i = 0; i < network.state().size(); ++i) {
+    const StateEntry& e = network.state()[i];
+    if (e.kind == StateKind::kBatchesTracked) continue;
+    NPU_TRY_VOID(read_entry(file, e, {bytes, entry_bytes(e)}, kAveragePrefix));
+    network.import_state(i, scratch.first(e.count));
+  }
+  average.start(network);
+  return {};
+}
+
 Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
   struct stat st {};
   if (::fstat(fd, &st) != 0) return fail_errno("stat " + what);
@@ -200,8 +239,8 @@ Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
 
 }  // namespace
 
-Result<TrainState> restore(Network& network, CheckpointFiles files, const CheckpointIdentity& job,
-                           std::span<float> scratch) {
+Result<TrainState> restore(Network& network, WeightAverage* average, CheckpointFiles files,
+                           const CheckpointIdentity& job, std::span<float> scratch) {
   NPU_TRY(const std::string text,
           read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
   NPU_TRY(const ParsedState parsed, state_from_json(text));
@@ -210,7 +249,12 @@ Result<TrainState> restore(Network& network, CheckpointFiles files, const Checkp
           SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
   NPU_TRY(const auto momentum,
           SafetensorsFile::open(std::move(files.optimizer), files.path + "/optimizer.safetensors"));
+  const bool has_average = momentum.find(kAveragePrefix + network.state()[0].name) != nullptr;
+  if (average != nullptr && has_average) {
+    NPU_TRY_VOID(restore_average(network, *average, momentum, scratch));
+  }
   NPU_TRY_VOID(restore_tensors(network, weights, momentum, scratch));
+  if (average != nullptr && !has_average) average->start(network);
   return parsed.state;
 }
 

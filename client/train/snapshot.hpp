@@ -9,6 +9,7 @@
 #include "client/api/admin.hpp"
 #include "client/train/arena.hpp"
 #include "client/train/train_state.hpp"
+#include "client/train/weight_average.hpp"
 #include "model/network.hpp"
 #include "shm/messages.hpp"
 
@@ -19,19 +20,22 @@ namespace npu::client {
 /// `scratch` holds the largest entry.
 [[nodiscard]] uint64_t weights_digest(const model::Network& network, std::span<float> scratch);
 
-/// Same purpose in the compute layout: cheap, comparable between the ranks of one run only.
-[[nodiscard]] uint64_t replica_digest(model::Network& network);
+/// Same purpose in the compute layout, with momentum and the average (may be null): cheap,
+/// comparable between the ranks of one run only. `with_buffers`: batch norm's are equal on them.
+[[nodiscard]] uint64_t replica_digest(model::Network& network, const WeightAverage* average,
+                                      bool with_buffers);
 
 /// One staging area of rank 0. Thread: one; reused only after the commit that used it is over.
 class SnapshotStage {
  public:
   /// Arena bytes that place() takes.
-  [[nodiscard]] static uint64_t bytes(const model::Network& network);
+  [[nodiscard]] static uint64_t bytes(const model::Network& network, bool with_average);
   [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network,
-                                                   ArenaAllocator& arena);
+                                                   ArenaAllocator& arena, bool with_average);
 
-  /// Copies the state and describes it; the message is ready to be sent.
-  [[nodiscard]] shm::CheckpointCommit fill(const model::Network& network,
+  /// Copies the state and describes it; the message is ready to be sent. The average (may be null)
+  /// goes beside the momentum, as `ema.<name>`; it is exchanged with the network for that long.
+  [[nodiscard]] shm::CheckpointCommit fill(model::Network& network, WeightAverage* average,
                                            const std::string& state_json, int64_t step,
                                            uint32_t keep);
   /// Digest of the last fill.
@@ -45,10 +49,12 @@ class SnapshotStage {
   uint64_t digest_ = 0;
 };
 
-/// Loads parameters, buffers and momentum. Errors: failed_precondition naming the tensor and both
-/// shapes; data_loss for missing or unexpected tensors.
-[[nodiscard]] Result<TrainState> restore(model::Network& network, CheckpointFiles files,
-                                         const CheckpointIdentity& job, std::span<float> scratch);
+/// Loads parameters, buffers, momentum and the average (may be null), which starts at the weights
+/// when the checkpoint has none. Errors: failed_precondition naming the tensor and both shapes;
+/// data_loss for missing or unexpected tensors.
+[[nodiscard]] Result<TrainState> restore(model::Network& network, WeightAverage* average,
+                                         CheckpointFiles files, const CheckpointIdentity& job,
+                                         std::span<float> scratch);
 
 /// A checkpoint directory named by the user, opened with the user's own rights.
 [[nodiscard]] Result<CheckpointFiles> open_checkpoint_dir(const std::string& path);

@@ -22,11 +22,13 @@ Result<void> Stepper::pass(const data::Batch& batch) {
   const auto n = static_cast<size_t>(batch.n);
   NPU_TRY(const model::LossAndHits local,
           network.forward_train({batch.images, n * image_elements()}, {batch.labels, n}));
+  NPU_TRY_VOID(replica_.network_error());
   ++passes_;
   local_ += local;
   if (last_pass()) fill_metrics(batch.n);
   submit_error_.reset();
   NPU_TRY_VOID(network.backward(on_bucket_, reduction_.scale));
+  NPU_TRY_VOID(replica_.network_error());
   if (submit_error_) return tl::unexpected(*submit_error_);
   return {};
 }
@@ -50,6 +52,9 @@ Result<StepMetrics> Stepper::finish(double lr) {
     NPU_TRY(const CollectiveResult reduced, works_[i].wait());
     if (reduced.found_inf || reduced.result_inf) return diverged(i);
     network.sgd_step(i, params_);
+  }
+  if (WeightAverage* const average = replica_.average(); average != nullptr) {
+    average->update(network);
   }
   const std::span<const float> slot = network.metrics_slot();
   const double parts = reduction_.op == ReduceOp::kMean ? replica_.job().world() : 1;

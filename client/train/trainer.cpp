@@ -97,6 +97,7 @@ class Trainer {
       return true;
     }
     NPU_TRY(const ValResult val, validate(replica_, data_.val, plain_, epoch, events_));
+    NPU_TRY(const auto average, validate_average(epoch));
     const EpochSums sums = state_.sums;
     // Strictly better, and NaN never is.
     const bool best = val.acc1 > state_.best_acc1;
@@ -108,12 +109,23 @@ class Trainer {
     state_.sums = {};
     state_.step_in_epoch = 0;
     state_.next_epoch = epoch + 1;
-    emit_epoch(epoch, sums, trained, val, best);
+    emit_epoch(epoch, sums, trained, {val, average}, best);
     const bool last = state_.next_epoch == job_.train.epochs;
     const int every = job_.checkpoint.every_epochs;
     if (last || trained.stopped || (every > 0 && state_.next_epoch % every == 0))
       NPU_TRY_VOID(save(state_));
     return trained.stopped;
+  }
+
+  /// Nothing without train.ema_decay. Which epoch is the best is the weights' own business.
+  [[nodiscard]] Result<std::optional<ValResult>> validate_average(int epoch) {
+    WeightAverage* const average = replica_.average();
+    if (average == nullptr) return std::optional<ValResult>();
+    average->swap(replica_.network());
+    const auto val = validate(replica_, data_.val, plain_, epoch, events_);
+    average->swap(replica_.network());
+    if (!val) return tl::unexpected(val.error());
+    return std::optional<ValResult>(*val);
   }
 
   [[nodiscard]] Result<void> save(const TrainState& state) {
@@ -174,9 +186,15 @@ class Trainer {
     events_.on_event(e);
   }
 
+  struct Validated {
+    const ValResult& weights;
+    const std::optional<ValResult>& average;
+  };
+
   void emit_epoch(int epoch, const EpochSums& sums, const EpochResult& trained,
-                  const ValResult& val, bool best) {
+                  const Validated& validated, bool best) {
     if (replica_.rank() != 0) return;
+    const ValResult& val = validated.weights;
     const auto samples = static_cast<double>(sums.samples);
     EpochEvent e;
     e.epoch = epoch;
@@ -186,6 +204,11 @@ class Trainer {
     e.val_acc1 = val.acc1;
     e.val_acc5 = val.acc5;
     e.val_samples = val.samples;
+    if (validated.average) {
+      e.val_ema_loss = validated.average->loss;
+      e.val_ema_acc1 = validated.average->acc1;
+      e.val_ema_acc5 = validated.average->acc5;
+    }
     e.img_s = trained.seconds > 0 ? static_cast<double>(trained.images) / trained.seconds : 0;
     e.seconds = trained.seconds;
     e.best = best;

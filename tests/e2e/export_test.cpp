@@ -105,6 +105,37 @@ INSTANTIATE_TEST_SUITE_P(
                           "data.val_samples=16", "train.batch_size=16"}}),
     [](const auto& test) { return std::string(test.param.arch); });
 
+using AverageExportTest = E2eTest;
+
+TEST_F(AverageExportTest, EmaExportsTheAverageWithTheModelsNames) {
+  done({"train.epochs=1", "train.ema_decay=0.5"});
+  const std::string weights = root_ + "/w.safetensors", average = root_ + "/a.safetensors";
+  ASSERT_EQ(npu({"ckpt", "export", "tiny", "--to", weights}).code, 0);
+  const Outcome exported = npu({"ckpt", "export", "tiny", "--ema", "--to", average});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  const auto open = [](const std::string& path) {
+    return SafetensorsFile::open(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
+  };
+  const auto one = open(weights), other = open(average);
+  ASSERT_TRUE(one && other);
+  ASSERT_EQ(one->tensors().size(), other->tensors().size());
+  for (const auto& tensor : one->tensors()) {
+    const auto* const same = other->find(tensor.name);
+    ASSERT_NE(same, nullptr) << tensor.name;
+    EXPECT_EQ(same->shape, tensor.shape);
+    std::vector<std::byte> a(tensor.size_bytes()), b(same->size_bytes());
+    ASSERT_TRUE(one->read_tensor(tensor, a) && other->read_tensor(*same, b));
+    EXPECT_EQ(a == b, tensor.name.ends_with("num_batches_tracked")) << tensor.name;
+  }
+}
+
+TEST_F(AverageExportTest, EmaOfAJobWithoutOneIsRefused) {
+  done({"train.epochs=1"});
+  const Outcome got = npu({"ckpt", "export", "tiny", "--ema", "--to", root_ + "/a.safetensors"});
+  EXPECT_EQ(got.code, 66) << got.err;
+  EXPECT_THAT(got.err, HasSubstr("holds no averaged weights"));
+}
+
 using DamageTest = E2eTest;
 
 TEST_F(DamageTest, DamagedCheckpointDoesNotVerify) {

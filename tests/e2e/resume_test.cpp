@@ -72,14 +72,26 @@ TEST_P(RecipeResumeTest, ThreeStepsAndTheRestAreTheStraightRun) {
   EXPECT_EQ(last<client::DoneEvent>(events)->steps, 8);
   EXPECT_EQ(last<client::DoneEvent>(events)->weights_digest,
             last<client::DoneEvent>(wanted)->weights_digest);
-  expect_same(*last<client::EpochEvent>(events), *last<client::EpochEvent>(wanted));
+  const auto got = last<client::EpochEvent>(events), want = last<client::EpochEvent>(wanted);
+  ASSERT_TRUE(got && want);
+  expect_same(*got, *want);
+  EXPECT_EQ(got->val_ema_loss.has_value(), std::string(GetParam().name) == "average");
+  EXPECT_EQ(got->val_ema_loss, want->val_ema_loss);
+  EXPECT_EQ(got->val_ema_acc1, want->val_ema_acc1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RecipeResumeTest,
                          testing::Values(Recipe{"tf",
                                                 {"profile=tf", "schedule.kind=multistep",
                                                  "schedule.milestones=[1]"}},
-                                         Recipe{"accumulate", {"train.accumulate=2"}}),
+                                         Recipe{"accumulate", {"train.accumulate=2"}},
+                                         Recipe{"local_buffers", {"model.bn_buffers=local"}},
+                                         // The mean is taken at checkpoints: equal ones.
+                                         Recipe{"mean_buffers",
+                                                {"model.bn_buffers=mean",
+                                                 "checkpoint.every_steps=3"}},
+                                         Recipe{"sync_bn", {"model.sync_bn=true"}},
+                                         Recipe{"average", {"train.ema_decay=0.9"}}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 class FinishedTest : public E2eTest {};

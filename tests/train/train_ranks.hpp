@@ -26,9 +26,10 @@ inline config::Job job_of(const std::string& text) {
   return job ? *job : config::Job{};
 }
 
-/// Runs `body` on every rank of `job`, after the broadcast of rank 0's state; ends together.
+/// Runs `body` on every rank of `job`, after the broadcast of rank 0's state. The ranks end
+/// together, unless `ends` is false: then each leaves as it likes.
 inline void on_ranks(const test::DaemonProcess& daemon, const config::Job& job,
-                     const std::function<void(Replica&)>& body) {
+                     const std::function<void(Replica&)>& body, bool ends = true) {
   const auto data = data::open_dataset(job.data, job.model.num_classes, job.seed);
   ASSERT_TRUE(data) << data.error().message;
   const auto one = [&](int rank) {
@@ -40,7 +41,7 @@ inline void on_ranks(const test::DaemonProcess& daemon, const config::Job& job,
     const auto started = (*replica)->start(from);
     ASSERT_TRUE(started) << started.error().message;
     body(**replica);
-    if ((*replica)->device().failure()) return;
+    if (!ends || (*replica)->device().failure()) return;
     auto barrier = (*replica)->world().barrier({});
     ASSERT_TRUE(barrier && barrier->wait());
     ASSERT_TRUE((*replica)->device().detach());
@@ -98,11 +99,11 @@ inline Result<client::StepMetrics> step(client::Stepper& stepper, GoldenBatches&
 }
 
 /// Largest difference of a tensor's norm and projection from the golden ones, relative to its norm;
-/// running statistics are left out.
-inline double distance(const Tensors& got, const golden::Golden& want) {
+/// running statistics only on request.
+inline double distance(const Tensors& got, const golden::Golden& want, bool running = false) {
   double worst = 0;
   for (const auto& [name, values] : got) {
-    if (name.find("running_") != std::string::npos) continue;
+    if (!running && name.find("running_") != std::string::npos) continue;
     const auto entry = want.state.find(name);
     EXPECT_NE(entry, want.state.end()) << name;
     if (entry == want.state.end()) continue;

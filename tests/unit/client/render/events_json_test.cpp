@@ -71,6 +71,7 @@ TEST(EventsJson, EveryEventComesBackAsItWas) {
           .epoch = 1, .step_in_epoch = 2, .steps_per_epoch = 3, .display = false, .loss = 1},
       OverflowEvent{.step = 4, .scale = 512},
       EpochEvent{.epoch = 1, .val_acc1 = 86.25, .val_samples = 10'000, .best = true},
+      EpochEvent{.val_ema_loss = 0.5, .val_ema_acc1 = 87.5, .val_ema_acc5 = 99},
       CheckpointEvent{.step = 9, .path = "/s/step-9", .bytes = 1u << 30, .stall_ms = 1.5},
       RestartEvent{.attempt = 1, .reason = "rank 3 died", .step = 9},
       ErrorEvent{.code = "aborted",

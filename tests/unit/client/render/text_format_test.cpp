@@ -70,6 +70,12 @@ TEST(TextFormat, EpochSummaryIsSpaceAsteriskThreeSpaces) {
   EXPECT_THAT(text, testing::EndsWith("best"));
 }
 
+TEST(TextFormat, EpochSummaryHasALineForAveragedWeights) {
+  const std::string text = format_epoch(
+      {.val_acc1 = 68.94, .val_samples = 1, .val_ema_acc1 = 70.25, .val_ema_acc5 = 98});
+  EXPECT_THAT(text, HasSubstr("\n *   EMA Acc@1 70.250 Acc@5 98.000\n"));
+}
+
 TEST(TextFormat, EpochWithoutValidationHasNoAccuracy) {
   EXPECT_EQ(format_epoch(EpochEvent{}).find(" * "), std::string::npos);
 }
