@@ -16,8 +16,8 @@ class WeightGemm {
  public:
   /// True where this beats oneDNN's own kernel. Measured on Zen 3 (AVX2, one thread, Gflop/s of a
   /// peak of 100): 3x3 kernels on 32 channels or more 38-69 -> 70-88, strided 1x1 ones 45-52 ->
-  /// 71-90, 1x1 ones on 7x7 maps 49 -> 72; 16 channels 75 -> 65. oneDNN's AVX-512 kernels are near
-  /// the peak already.
+  /// 71-90, 1x1 ones from 512 to 1024 channels on 49-64 -> 72-90; 16 channels 75 -> 65. oneDNN's
+  /// AVX-512 kernels are near the peak already.
   [[nodiscard]] static bool pays(const ConvShape& shape);
 
   explicit WeightGemm(const ConvShape& shape) : shape_(shape) {}
