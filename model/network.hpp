@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/allocator.hpp"
@@ -64,6 +65,11 @@ struct StateEntry {
   std::vector<int64_t> shape;  // OIHW, [out, in] or [channels]
   StateKind kind = StateKind::kParameter;
   uint64_t count = 0;  // elements
+};
+
+struct NonFiniteGradient {
+  std::string_view name;  // in the state dict
+  bool nan = false;       // its first bad element is NaN, else an infinity
 };
 
 /// Called as soon as gradient bucket `i` is complete; buckets come in ascending order.
@@ -129,6 +135,15 @@ class Network {
   /// 16 floats at the end of the last bucket, the caller's: written before the last bucket is
   /// submitted (in its on_bucket_ready at the latest), reduced along with the gradients.
   [[nodiscard]] std::span<float> metrics_slot() noexcept;
+
+  /// Adds the squares of bucket i's gradients to `sum`, in double, a parameter after the other in
+  /// the flat order: after all buckets the bits depend neither on their sizes nor on threads.
+  /// Padding and the metrics slot do not count.
+  void add_gradient_squares(size_t i, double& sum) const noexcept;
+
+  /// The first parameter, in the order in which backward completes them, whose gradient is not
+  /// finite: what went wrong there spreads to all that follow. Empty name: all are finite.
+  [[nodiscard]] NonFiniteGradient first_non_finite_gradient() const noexcept;
 
   /// Updates the parameters of bucket i from its gradients. `params` must have passed check_sgd.
   void sgd_step(size_t i, const SgdParams& params) noexcept;

@@ -1,6 +1,7 @@
 // Checks of the optimiser's settings and its fused update.
 #include "model/sgd.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/kernels/kernels.hpp"
@@ -30,6 +31,12 @@ Result<void> check_sgd(const SgdParams& params) {
                 "optimizer.nesterov is not defined for profile tf; turn it off or use pytorch");
   }
   return {};
+}
+
+float clip_factor(double sum_squares, float unscale, double max_norm) noexcept {
+  const auto factor = static_cast<double>(unscale);
+  const double norm = std::sqrt(sum_squares) * factor;
+  return static_cast<float>(factor * std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
 void sgd_update(std::span<float> parameters, std::span<float> momentum,

@@ -35,6 +35,12 @@ struct SgdParams {
 /// kTf).
 [[nodiscard]] Result<void> check_sgd(const SgdParams& params);
 
+/// The gradient_scale that unscales and clips in one multiplication: gradients are `unscale` times
+/// what the buckets hold, the buckets' squares sum to `sum_squares`, and their norm shall not
+/// exceed `max_norm`. Source: torch.nn.utils.clip_grad_norm_ after GradScaler.unscale_: the
+/// coefficient is min(1, max_norm / (norm + 1e-6)).
+[[nodiscard]] float clip_factor(double sum_squares, float unscale, double max_norm) noexcept;
+
 /// One step. Momentum starts at zero, which equals torch's first-step copy (no dampening is
 /// offered). `decay_applies` tells whether these parameters are in the scope of `params.decay`.
 void sgd_update(std::span<float> parameters, std::span<float> momentum,

@@ -64,6 +64,31 @@ TEST(Sgd, MomentumFormsPartWhenTheRateDrops) {
   EXPECT_NEAR(after[1], 0.95 - 0.9 * 0.05 - 0.01 * 0.5, 1e-7);
 }
 
+TEST(ClipFactor, GoldenOfPytorch) {
+  // torch.nn.utils.clip_grad_norm_ on gradients (3, -4, 12) and (0.5, -0.25):
+  // norm 13.01201343536377.
+  const std::array<double, 5> gradients = {3, -4, 12, 0.5, -0.25};
+  double squares = 0;
+  for (const double g : gradients) squares += g * g;
+  const auto clipped = [&](double max_norm, float unscale, double scale) {
+    const auto factor =
+        static_cast<double>(clip_factor(squares * scale * scale, unscale, max_norm));
+    std::array<double, 5> result{};
+    for (size_t i = 0; i < 5; ++i) result[i] = gradients[i] * scale * factor;
+    return result;
+  };
+  const std::array<double, 5> half = {0.11527808010578156, -0.15370410680770874, 0.4611123204231262,
+                                      0.019213013350963593, -0.009606506675481796};
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(clipped(0.5, 1, 1)[i], half[i], 1e-7);
+    EXPECT_NEAR(clipped(1, 1, 1)[i], 2 * half[i], 1e-7);
+    EXPECT_EQ(clipped(0.5, 0x1p-10F, 1024), clipped(0.5, 1, 1)) << "of unscaled gradients";
+  }
+  EXPECT_EQ(clipped(100, 1, 1), gradients) << "short ones stay as they are";
+}
+
+TEST(ClipFactor, ZeroGradientsAreNotDividedByZero) { EXPECT_EQ(clip_factor(0, 1, 1e-3), 1); }
+
 TEST(CheckSgd, BadSettingsAreNamed) {
   EXPECT_TRUE(check_sgd({}));
   EXPECT_FALSE(check_sgd({.lr = -1}));
