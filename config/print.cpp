@@ -28,14 +28,9 @@ uint64_t job_hash(const Job& job) {
 
 std::vector<std::string> unsupported(const Job& job) {
   std::vector<std::string> out;
-  if (job.optimizer.clip_grad_norm != 0) out.emplace_back("optimizer.clip_grad_norm");
   if (job.data.format == DataFormat::kImageFolder) out.emplace_back("data.format: imagefolder");
   if (job.data.format == DataFormat::kCifar10) out.emplace_back("data.format: cifar10");
   if (job.data.augment == Augment::kImagenet) out.emplace_back("data.augment: imagenet");
-  if (job.precision.amp) out.emplace_back("precision.amp: true");
-  if (job.collectives.allreduce_dtype != "fp32") {
-    out.emplace_back("collectives.allreduce_dtype: " + job.collectives.allreduce_dtype);
-  }
   return out;
 }
 

@@ -18,7 +18,7 @@ struct StartEvent {
   std::string run;
   std::string arch;
   uint64_t parameters = 0;
-  std::string precision;  // "fp32", "fp16+fp32 master"
+  std::string precision;  // "fp32", "fp16, loss scale 1024"
   std::string algorithm;  // "auto", "ring", "direct"
   std::string daemon;     // socket path
   std::string data;       // detected set, e.g. "Fashion-MNIST, 60000 train + 10000 val"
@@ -34,6 +34,7 @@ struct StartEvent {
   std::optional<int64_t> resumed_step;  // first step that will run, when resumed
   std::optional<std::string> resumed_from;
   std::optional<std::string> pretrained;  // the file that gave the first weights
+  std::vector<std::string> warnings;      // what differs from the checkpoint it resumes
 };
 
 /// One training step as the whole job saw it: means over all ranks; (avg) values run over the
@@ -48,7 +49,7 @@ struct StepEvent {
   double acc1 = 0, acc1_avg = 0;  // percent
   double acc5 = 0, acc5_avg = 0;
   double lr = 0;
-  double scale = 1;
+  double scale = 1;  // of the loss, in this step
   double img_s = 0;
   double batch_s = 0, batch_avg_s = 0;
   double data_s = 0, data_avg_s = 0;

@@ -26,6 +26,7 @@ void visit(auto&& f, Is<StartEvent> auto& e) {
   f("schedule", e.schedule), f("seed", e.seed);
   f("resumed_step", e.resumed_step), f("resumed_from", e.resumed_from);
   f("pretrained", e.pretrained);
+  f("warnings", e.warnings);
 }
 
 void visit(auto&& f, Is<StepEvent> auto& e) {

@@ -52,6 +52,7 @@ std::string format_start(const StartEvent& s) {
                         *s.resumed_step);
   }
   if (s.pretrained) text += fmt::format("\nusing pre-trained model '{}'", *s.pretrained);
+  for (const std::string& warning : s.warnings) text += "\nwarning: " + warning;
   return text;
 }
 
@@ -60,7 +61,7 @@ std::string format_step(const StepEvent& e) {
       fmt::format("Epoch: [{}]{}\tTime {:6.3f} ({:6.3f})\tData {:6.3f} ({:6.3f})\t{}\tLr {:.4g}",
                   e.epoch, counter(e.step_in_epoch, e.steps_per_epoch), e.batch_s, e.batch_avg_s,
                   e.data_s, e.data_avg_s, loss_and_accuracy(e), e.lr);
-  if (e.scale != 1.0) text += fmt::format("\tScale {:g}", e.scale);
+  if (e.scale != 1.0) text += fmt::format("\tScale {}", e.scale);
   return text + fmt::format("\tImg/s {:.0f}", e.img_s);
 }
 
@@ -84,7 +85,7 @@ std::string format_epoch(const EpochEvent& e) {
 }
 
 std::string format_overflow(const OverflowEvent& e) {
-  return fmt::format("step {}: non-finite gradient; step skipped, loss scale is now {:g}", e.step,
+  return fmt::format("step {}: non-finite gradient; step skipped, loss scale is now {}", e.step,
                      e.scale);
 }
 

@@ -1,6 +1,7 @@
 #include "client/train/epoch.hpp"
 
 #include <array>
+#include <cmath>
 
 #include "client/data/sampler.hpp"
 #include "client/train/stepper.hpp"
@@ -43,6 +44,7 @@ void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainSt
   e.acc5 = 100 * m.top5 / batch;
   e.acc5_avg = 100 * s.sums.top5 / samples;
   e.lr = lr;
+  e.scale = m.scale;
   e.batch_s = timing.batch.value;
   e.batch_avg_s = timing.batch.average();
   e.data_s = timing.data.value;
@@ -64,6 +66,16 @@ Result<double> run_passes(Stepper& stepper, data::BatchLoader& loader, int passe
   return waited;
 }
 
+void add_metrics(TrainState& state, const StepMetrics& metrics, int batch) {
+  if (metrics.skipped) ++state.skipped_steps;
+  // A skipped step may have no loss to speak of; it must not spoil the epoch's average.
+  if (!std::isfinite(metrics.loss)) return;
+  state.sums.loss += metrics.loss * batch;
+  state.sums.top1 += metrics.top1;
+  state.sums.top5 += metrics.top5;
+  state.sums.samples += batch;
+}
+
 }  // namespace
 
 Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
@@ -77,7 +89,7 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
   NPU_TRY(const auto loader, data::BatchLoader::create(
                                  set, augmenter, std::move(plan), replica.slots(),
                                  {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
-  Stepper stepper(replica);
+  Stepper stepper(replica, job.precision.amp ? state.scaler : std::nullopt);
   EpochResult result;
   Timing timing;
   const auto begin = Clock::now();
@@ -91,12 +103,13 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
     step_begin = Clock::now();
     ++state.step_in_epoch;
     ++state.global_step;
-    state.sums.loss += metrics.loss * job.train.batch_size;
-    state.sums.top1 += metrics.top1;
-    state.sums.top5 += metrics.top5;
-    state.sums.samples += job.train.batch_size;
+    if (job.precision.amp) state.scaler = stepper.scaler();
+    add_metrics(state, metrics, job.train.batch_size);
     result.images += job.train.batch_size;
     replica.device().set_progress(static_cast<uint64_t>(state.global_step));
+    if (metrics.skipped && replica.rank() == 0) {
+      events.on_event(OverflowEvent{state.global_step, static_cast<double>(state.scaler->scale)});
+    }
     emit_step(replica, o, lr, state, metrics, timing, events);
     NPU_TRY_VOID(replica.emit_commits(events, false));
     result.stopped = state.global_step >= o.stop_at_step;

@@ -69,6 +69,9 @@ model::NetworkConfig network_config(const Job& job, int threads, const data::Ima
   c.zero_init_residual = job.model.zero_init_residual;
   c.init = is_tf(job) ? model::InitForm::kTf : model::InitForm::kPytorch;
   c.label_smoothing = static_cast<float>(job.train.label_smoothing);
+  if (job.precision.amp) {
+    c.dtype = job.precision.dtype == "bf16" ? DType::kBFloat16 : DType::kFloat16;
+  }
   c.threads = threads;
   c.bucket_bytes = job.collectives.bucket_bytes;
   c.first_bucket_bytes = std::min(c.first_bucket_bytes, c.bucket_bytes);

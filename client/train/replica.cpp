@@ -4,6 +4,8 @@
 #include <bit>
 
 #include "client/api/admin.hpp"
+#include "client/train/gradient_reducer.hpp"
+#include "client/train/loss_scale.hpp"
 #include "client/train/pretrained.hpp"
 #include "client/train/recipe.hpp"
 #include "config/load.hpp"
@@ -12,7 +14,9 @@ namespace npu::client {
 namespace {
 
 constexpr uint64_t kSlack = 64 * 1024;  // alignment of a few dozen pieces
-constexpr size_t kSharedCounters = 16;
+constexpr size_t kSharedCounters = 32;
+
+bool half_wire(const config::Job& job) { return job.collectives.allreduce_dtype == "fp16"; }
 
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape,
                      const config::Job& job) {
@@ -23,9 +27,11 @@ uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shap
   const uint64_t extra = (job.train.accumulate > 1 ? GradientSum::bytes(network) : 0) +
                          (averages ? WeightAverage::bytes(network) : 0) +
                          network.memory().bn_buffers + network.sync_staging() * sizeof(double);
+  // An upper bound: the gradients have the metrics slot besides.
+  const uint64_t wire = half_wire(job) ? network.memory().gradients / 2 : 0;
   return network.memory().total() + kInputSlots * (images + labels) +
          kStages * SnapshotStage::bytes(network, averages) +
-         largest_entry(network) * sizeof(float) + extra + kSlack;
+         largest_entry(network) * sizeof(float) + extra + wire + kSlack;
 }
 
 AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
@@ -89,6 +95,9 @@ Result<void> Replica::place(const data::ImageShape& shape) {
     NPU_TRY(own_buffers_, arena.take<float>(network_->bn_buffers().size()));
   }
   NPU_TRY(shared_, arena.take<int64_t>(kSharedCounters));
+  if (half_wire(job_)) {
+    NPU_TRY(wire_, arena.take<uint16_t>(wire_elements(*network_)));
+  }
   for (int i = 0; i < kStages && options_.rank == 0; ++i) {
     NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena, average_.has_value()));
     stages_.push_back(stage);
@@ -196,13 +205,18 @@ Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from
     files = std::move(*opened);
   }
   from = files.path;
-  NPU_TRY(TrainState state,
+  NPU_TRY(ParsedState parsed,
           restore(*network_, average(), std::move(files), identity_of(job_), scratch_));
-  return std::optional<TrainState>(state);
+  ResumedScaler resumed =
+      resumed_scaler({parsed.identity.amp, parsed.state.scaler}, job_.precision);
+  parsed.state.scaler = resumed.scaler;
+  warnings_ = std::move(resumed.warnings);
+  return std::optional<TrainState>(parsed.state);
 }
 
 /// Broadcasts rank 0's counters; a row a field, doubles as their bits.
 Result<void> Replica::share_counters(TrainState& s) {
+  const model::GradScalerState scaler = s.scaler.value_or(model::GradScalerState{});
   const std::array<int64_t, kSharedCounters> mine = {s.next_epoch,
                                                      s.step_in_epoch,
                                                      s.global_step,
@@ -213,7 +227,16 @@ Result<void> Replica::share_counters(TrainState& s) {
                                                      std::bit_cast<int64_t>(s.sums.top1),
                                                      std::bit_cast<int64_t>(s.sums.top5),
                                                      std::bit_cast<int64_t>(s.best_acc1),
-                                                     std::bit_cast<int64_t>(s.last_acc1)};
+                                                     std::bit_cast<int64_t>(s.last_acc1),
+                                                     s.scaler.has_value(),
+                                                     scaler.dynamic,
+                                                     std::bit_cast<int32_t>(scaler.scale),
+                                                     std::bit_cast<int64_t>(scaler.growth_factor),
+                                                     std::bit_cast<int64_t>(scaler.backoff_factor),
+                                                     scaler.growth_interval,
+                                                     scaler.growth_tracker,
+                                                     scaler.skipped_steps,
+                                                     scaler.consecutive_skips};
   std::copy(mine.begin(), mine.end(), shared_.begin());
   NPU_TRY(Work work, world().broadcast(shared_.data(), shared_.size(), DType::kInt64, 0,
                                        collective_options()));
@@ -227,11 +250,23 @@ Result<void> Replica::share_counters(TrainState& s) {
   s.skipped_steps = shared_[5];
   s.best_acc1 = std::bit_cast<double>(shared_[9]);
   s.last_acc1 = std::bit_cast<double>(shared_[10]);
+  s.scaler.reset();
+  if (shared_[11] != 0) {
+    s.scaler = {.dynamic = shared_[12] != 0,
+                .scale = std::bit_cast<float>(static_cast<int32_t>(shared_[13])),
+                .growth_factor = std::bit_cast<double>(shared_[14]),
+                .backoff_factor = std::bit_cast<double>(shared_[15]),
+                .growth_interval = shared_[16],
+                .growth_tracker = shared_[17],
+                .skipped_steps = shared_[18],
+                .consecutive_skips = shared_[19]};
+  }
   return {};
 }
 
 Result<TrainState> Replica::start(std::optional<std::string>& from) {
   TrainState state;
+  state.scaler = initial_scaler(job_.precision);
   if (rank() == 0) {
     NPU_TRY(const auto loaded, load(from));
     if (loaded) {
@@ -242,6 +277,7 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
     }
   }
   NPU_TRY_VOID(share_counters(state));
+  if (state.scaler) NPU_TRY_VOID(model::check_grad_scaler(*state.scaler));
   if (average_ && !from) average_->start(*network_);
   NPU_TRY_VOID(share_all());
   return state;

@@ -65,6 +65,10 @@ class Replica {
   [[nodiscard]] GradientSum* gradient_sum() noexcept {
     return gradient_sum_ ? &*gradient_sum_ : nullptr;
   }
+  /// Staging of an fp16 wire; empty when gradients travel as fp32.
+  [[nodiscard]] std::span<uint16_t> wire() const noexcept { return wire_; }
+  /// What the person who resumed should know; rank 0's, after start().
+  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   [[nodiscard]] std::span<const data::Slot> slots() const noexcept { return slots_; }
   [[nodiscard]] const config::Job& job() const noexcept { return job_; }
   [[nodiscard]] int rank() const noexcept { return options_.rank; }
@@ -101,9 +105,11 @@ class Replica {
   std::optional<Error> network_error_;
   std::span<float> own_buffers_;  // bn_buffers local: this rank's, while rank 0's are validated
   int64_t shared_at_ = -1;        // batches that the buffers had seen when they were shared
-  std::span<int64_t> shared_;     // counters on their way between ranks
+  std::span<uint16_t> wire_;
+  std::span<int64_t> shared_;  // counters on their way between ranks
   std::vector<Pending> pending_;
   uint64_t commits_ = 0;
+  std::vector<std::string> warnings_;
   std::string last_checkpoint_;
 };
 

@@ -239,8 +239,8 @@ Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
 
 }  // namespace
 
-Result<TrainState> restore(Network& network, WeightAverage* average, CheckpointFiles files,
-                           const CheckpointIdentity& job, std::span<float> scratch) {
+Result<ParsedState> restore(Network& network, WeightAverage* average, CheckpointFiles files,
+                            const CheckpointIdentity& job, std::span<float> scratch) {
   NPU_TRY(const std::string text,
           read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
   NPU_TRY(const ParsedState parsed, state_from_json(text));
@@ -255,7 +255,7 @@ Result<TrainState> restore(Network& network, WeightAverage* average, CheckpointF
   }
   NPU_TRY_VOID(restore_tensors(network, weights, momentum, scratch));
   if (average != nullptr && !has_average) average->start(network);
-  return parsed.state;
+  return parsed;
 }
 
 Result<CheckpointFiles> open_checkpoint_dir(const std::string& path) {

@@ -50,11 +50,11 @@ class SnapshotStage {
 };
 
 /// Loads parameters, buffers, momentum and the average (may be null), which starts at the weights
-/// when the checkpoint has none. Errors: failed_precondition naming the tensor and both shapes;
-/// data_loss for missing or unexpected tensors.
-[[nodiscard]] Result<TrainState> restore(model::Network& network, WeightAverage* average,
-                                         CheckpointFiles files, const CheckpointIdentity& job,
-                                         std::span<float> scratch);
+/// when the checkpoint has none; returns what state.json says. Errors: failed_precondition naming
+/// the tensor and both shapes; data_loss for missing or unexpected tensors.
+[[nodiscard]] Result<ParsedState> restore(model::Network& network, WeightAverage* average,
+                                          CheckpointFiles files, const CheckpointIdentity& job,
+                                          std::span<float> scratch);
 
 /// A checkpoint directory named by the user, opened with the user's own rights.
 [[nodiscard]] Result<CheckpointFiles> open_checkpoint_dir(const std::string& path);

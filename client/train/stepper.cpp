@@ -4,33 +4,51 @@
 #include <cmath>
 
 namespace npu::client {
+namespace {
 
-Stepper::Stepper(Replica& replica)
+std::string describe(const model::NonFiniteGradient& found) {
+  if (found.name.empty()) return "the loss is not finite";
+  return fmt::format("the gradient of '{}' holds {}", found.name, found.nan ? "NaN" : "infinity");
+}
+
+}  // namespace
+
+Stepper::Stepper(Replica& replica, const std::optional<model::GradScalerState>& scaler)
     : replica_(replica),
       params_(sgd_params(replica.job())),
       reduction_(reduction_form(replica.job())),
-      options_(replica.collective_options()) {
-  works_.resize(replica.network().bucket_count());
+      clip_norm_(replica.job().optimizer.clip_grad_norm),
+      reducer_(replica.network(), replica.world(), replica.collective_options(), reduction_.op,
+               replica.wire()) {
+  if (scaler) scaler_.emplace(*scaler);
   // Bound once: constructing a std::function in every step could allocate.
-  on_bucket_ = [this](size_t bucket) { reduce(bucket); };
+  on_bucket_ = [this](size_t bucket) { bucket_ready(bucket); };
+}
+
+std::optional<model::GradScalerState> Stepper::scaler() const {
+  if (!scaler_) return std::nullopt;
+  return scaler_->state();
 }
 
 bool Stepper::last_pass() const noexcept { return passes_ == replica_.job().train.accumulate; }
 
+float Stepper::loss_scale() const noexcept { return scaler_ ? scaler_->scale() : 1.0F; }
+
 Result<void> Stepper::pass(const data::Batch& batch) {
   model::Network& network = replica_.network();
   const auto n = static_cast<size_t>(batch.n);
+  // Batch norm's running statistics move here, before anybody knows whether the step will be
+  // skipped; they keep what they got, as PyTorch's do.
   NPU_TRY(const model::LossAndHits local,
           network.forward_train({batch.images, n * image_elements()}, {batch.labels, n}));
   NPU_TRY_VOID(replica_.network_error());
   ++passes_;
   local_ += local;
   if (last_pass()) fill_metrics(batch.n);
-  submit_error_.reset();
-  NPU_TRY_VOID(network.backward(on_bucket_, reduction_.scale));
+  reducer_.begin_pass();
+  NPU_TRY_VOID(network.backward(on_bucket_, reduction_.scale * loss_scale()));
   NPU_TRY_VOID(replica_.network_error());
-  if (submit_error_) return tl::unexpected(*submit_error_);
-  return {};
+  return reducer_.check();
 }
 
 /// The job's metrics ride in the last bucket: no collective of their own.
@@ -47,18 +65,23 @@ Result<StepMetrics> Stepper::finish(double lr) {
   passes_ = 0;
   local_ = {};
   params_.lr = static_cast<float>(lr);
-  model::Network& network = replica_.network();
-  for (size_t i = 0; i < works_.size(); ++i) {
-    NPU_TRY(const CollectiveResult reduced, works_[i].wait());
-    if (reduced.found_inf || reduced.result_inf) return diverged(i);
-    network.sgd_step(i, params_);
+  const double scale = loss_scale();
+  bool updated = true;
+  if (scaler_ || clip_norm_ > 0) {
+    NPU_TRY(updated, update_together());
+  } else {
+    NPU_TRY_VOID(update_as_they_arrive());
   }
-  if (WeightAverage* const average = replica_.average(); average != nullptr) {
-    average->update(network);
+  if (WeightAverage* const average = replica_.average(); average != nullptr && updated) {
+    average->update(replica_.network());
   }
-  const std::span<const float> slot = network.metrics_slot();
+  const std::span<const float> slot = replica_.network().metrics_slot();
   const double parts = reduction_.op == ReduceOp::kMean ? replica_.job().world() : 1;
-  return StepMetrics{slot[0], std::round(slot[1] * parts), std::round(slot[2] * parts)};
+  return StepMetrics{.loss = slot[0],
+                     .top1 = std::round(slot[1] * parts),
+                     .top5 = std::round(slot[2] * parts),
+                     .scale = scale,
+                     .skipped = !updated};
 }
 
 size_t Stepper::image_elements() const {
@@ -67,27 +90,67 @@ size_t Stepper::image_elements() const {
          static_cast<size_t>(c.channels);
 }
 
-void Stepper::reduce(size_t bucket) {
+void Stepper::bucket_ready(size_t bucket) {
   if (GradientSum* const sum = replica_.gradient_sum(); sum != nullptr) {
     if (!last_pass()) return sum->keep(replica_.network(), bucket, passes_ == 1);
     sum->add_to(replica_.network(), bucket);
   }
-  const std::span<float> gradients = replica_.network().gradient_bucket(bucket);
-  auto work = replica_.world().all_reduce(gradients.data(), gradients.data(), gradients.size(),
-                                          DType::kFloat32, reduction_.op, options_);
-  if (work) {
-    works_[bucket] = std::move(*work);
-  } else if (!submit_error_) {
-    submit_error_ = work.error();
-  }
+  reducer_.submit(bucket);
 }
 
-tl::unexpected<Error> Stepper::diverged(size_t bucket) const {
-  return fail(
-      Code::kFailedPrecondition,
-      "training diverged: gradient bucket {} of {} holds NaN or infinity; lower optimizer.lr "
-      "(now {:g}) or add schedule.warmup_epochs",
-      bucket, works_.size(), params_.lr);
+Result<void> Stepper::update_as_they_arrive() {
+  model::Network& network = replica_.network();
+  for (size_t i = 0; i < network.bucket_count(); ++i) {
+    NPU_TRY(const bool finite, reducer_.wait(i));
+    if (!finite) return diverged();
+    network.sgd_step(i, params_);
+  }
+  return {};
+}
+
+/// True if the step was applied, false if it was skipped: all of it or nothing.
+Result<bool> Stepper::update_together() {
+  model::Network& network = replica_.network();
+  bool finite = true;
+  double squares = 0;
+  for (size_t i = 0; i < network.bucket_count(); ++i) {
+    NPU_TRY(const bool bucket_finite, reducer_.wait(i));
+    finite = finite && bucket_finite;
+    if (clip_norm_ > 0) network.add_gradient_squares(i, squares);
+  }
+  if (!scaler_ && !finite) return diverged();
+  bool apply = true;
+  params_.gradient_scale = 1;
+  if (scaler_) {
+    NPU_TRY(params_.gradient_scale, scaler_->unscale(!finite));
+    NPU_TRY(apply, scaler_->step());
+  }
+  if (apply && clip_norm_ > 0) {
+    params_.gradient_scale = model::clip_factor(squares, params_.gradient_scale, clip_norm_);
+  }
+  for (size_t i = 0; apply && i < network.bucket_count(); ++i) network.sgd_step(i, params_);
+  if (!scaler_) return apply;
+  NPU_TRY_VOID(scaler_->update());
+  if (scaler_->state().consecutive_skips >= replica_.job().precision.max_skips) {
+    return keeps_overflowing();
+  }
+  return apply;
+}
+
+/// The buckets up to the first bad one have arrived; it is found before the others are looked at.
+tl::unexpected<Error> Stepper::diverged() const {
+  return fail(Code::kFailedPrecondition,
+              "training diverged: {}; lower optimizer.lr (now {:g}) or add schedule.warmup_epochs",
+              describe(replica_.network().first_non_finite_gradient()), params_.lr);
+}
+
+tl::unexpected<Error> Stepper::keeps_overflowing() const {
+  return fail(Code::kFailedPrecondition,
+              "gradients non-finite for {} consecutive steps: {}; lower optimizer.lr (now {:g}) or "
+              "the loss scale (now {}), or use precision.dtype=bf16",
+              scaler_->state().consecutive_skips,
+              describe(replica_.network().first_non_finite_gradient()), params_.lr,
+              scaler_->scale());
 }
 
 }  // namespace npu::client

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "client/data/loader.hpp"
+#include "client/train/gradient_reducer.hpp"
 #include "client/train/recipe.hpp"
 #include "client/train/replica.hpp"
+#include "model/grad_scaler.hpp"
 #include "model/sgd.hpp"
 
 namespace npu::client {
@@ -15,39 +16,52 @@ namespace npu::client {
 struct StepMetrics {
   double loss = 0;            // mean
   double top1 = 0, top5 = 0;  // hits
+  double scale = 1;           // of the loss, in this step
+  bool skipped = false;       // the gradients were not finite: nothing was updated
 };
 
 /// Forward and backward, as many passes as the job accumulates, with each bucket's all-reduce
-/// started as it completes in the last one; then the optimizer bucket by bucket. Thread: one.
+/// started as it completes in the last one; then the optimizer: bucket by bucket as they arrive,
+/// or, when the step may be skipped or clipped, after the last one. Whether it is skipped follows
+/// from the all-reduces' results alone, so every rank decides the same. Thread: one.
 class Stepper {
  public:
-  explicit Stepper(Replica& replica);
+  /// With `scaler` the loss is scaled, and steps whose gradients are not finite are skipped.
+  explicit Stepper(Replica& replica, const std::optional<model::GradScalerState>& scaler = {});
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
   /// One of the train.accumulate passes of a step; its batch is free afterwards. The last one
   /// starts the all-reduces. Errors: as the collectives say.
   [[nodiscard]] Result<void> pass(const data::Batch& batch);
-  /// Ends the step after its last pass.
-  /// Errors: as the collectives say; failed_precondition (exit 65) when a gradient is not finite.
+  /// Ends the step after its last pass. Errors: as the collectives say; failed_precondition (exit
+  /// 65) when a gradient is not finite and there is no scaler, or for the precision.max_skips-th
+  /// time in a row, naming the parameter.
   [[nodiscard]] Result<StepMetrics> finish(double lr);
+
+  /// The scaler as the next step needs it.
+  [[nodiscard]] std::optional<model::GradScalerState> scaler() const;
 
  private:
   [[nodiscard]] size_t image_elements() const;
   [[nodiscard]] bool last_pass() const noexcept;
+  [[nodiscard]] float loss_scale() const noexcept;
   void fill_metrics(int rank_batch);
-  void reduce(size_t bucket);
-  [[nodiscard]] tl::unexpected<Error> diverged(size_t bucket) const;
+  void bucket_ready(size_t bucket);
+  [[nodiscard]] Result<void> update_as_they_arrive();
+  [[nodiscard]] Result<bool> update_together();
+  [[nodiscard]] tl::unexpected<Error> diverged() const;
+  [[nodiscard]] tl::unexpected<Error> keeps_overflowing() const;
 
   Replica& replica_;
   model::SgdParams params_;
   ReductionForm reduction_;
-  CollectiveOptions options_;
-  std::vector<Work> works_;
+  double clip_norm_;  // 0 = off
+  std::optional<model::GradScaler> scaler_;
+  GradientReducer reducer_;
   model::BucketReady on_bucket_;
   int passes_ = 0;            // of the step under way
   model::LossAndHits local_;  // of those
-  std::optional<Error> submit_error_;
 };
 
 }  // namespace npu::client

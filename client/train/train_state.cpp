@@ -15,10 +15,39 @@ using nlohmann::json;
 json exact(double value) { return {{"value", value}, {"bits", std::bit_cast<uint64_t>(value)}}; }
 double from_exact(const json& j) { return std::bit_cast<double>(j.at("bits").get<uint64_t>()); }
 
+json scaler_to_json(const std::optional<model::GradScalerState>& s) {
+  if (!s) return nullptr;
+  return {{"dynamic", s->dynamic},
+          {"scale", exact(static_cast<double>(s->scale))},
+          {"growth_factor", exact(s->growth_factor)},
+          {"backoff_factor", exact(s->backoff_factor)},
+          {"growth_interval", s->growth_interval},
+          {"growth_tracker", s->growth_tracker},
+          {"skipped_steps", s->skipped_steps},
+          {"consecutive_skips", s->consecutive_skips}};
+}
+
+Result<std::optional<model::GradScalerState>> scaler_from_json(const json& j) {
+  const auto found = j.find("scaler");  // absent in files of earlier versions
+  if (found == j.end() || found->is_null()) return std::optional<model::GradScalerState>();
+  model::GradScalerState s;
+  s.dynamic = found->at("dynamic").get<bool>();
+  s.scale = static_cast<float>(from_exact(found->at("scale")));
+  s.growth_factor = from_exact(found->at("growth_factor"));
+  s.backoff_factor = from_exact(found->at("backoff_factor"));
+  s.growth_interval = found->at("growth_interval").get<int64_t>();
+  s.growth_tracker = found->at("growth_tracker").get<int64_t>();
+  s.skipped_steps = found->at("skipped_steps").get<int64_t>();
+  s.consecutive_skips = found->at("consecutive_skips").get<int64_t>();
+  NPU_TRY_VOID(model::check_grad_scaler(s));
+  return std::optional(s);
+}
+
 }  // namespace
 
 CheckpointIdentity identity_of(const config::Job& job) {
-  return {job.model.arch, job.model.num_classes, job.world(), job.train.batch_size, job.seed};
+  return {job.model.arch, job.model.num_classes, job.world(), job.train.batch_size,
+          job.seed,       job.precision.amp};
 }
 
 std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
@@ -39,7 +68,9 @@ std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
                   {"best_acc1", exact(s.best_acc1)},
                   {"best_epoch", s.best_epoch},
                   {"last_acc1", exact(s.last_acc1)},
-                  {"skipped_steps", s.skipped_steps}};
+                  {"skipped_steps", s.skipped_steps},
+                  {"amp", id.amp},
+                  {"scaler", scaler_to_json(s.scaler)}};
   return j.dump(1) + "\n";
 }
 
@@ -52,8 +83,8 @@ Result<ParsedState> state_from_json(std::string_view text) {
     }
     ParsedState parsed;
     parsed.identity = {j.at("arch").get<std::string>(), j.at("num_classes").get<int>(),
-                       j.at("world").get<int>(), j.at("global_batch").get<int>(),
-                       j.at("seed").get<uint64_t>()};
+                       j.at("world").get<int>(),        j.at("global_batch").get<int>(),
+                       j.at("seed").get<uint64_t>(),    j.value("amp", false)};
     TrainState& s = parsed.state;
     s.next_epoch = j.at("next_epoch").get<int>();
     s.step_in_epoch = j.at("step_in_epoch").get<int64_t>();
@@ -64,6 +95,7 @@ Result<ParsedState> state_from_json(std::string_view text) {
     s.best_epoch = j.at("best_epoch").get<int>();
     s.last_acc1 = from_exact(j.at("last_acc1"));
     s.skipped_steps = j.at("skipped_steps").get<int64_t>();
+    NPU_TRY(s.scaler, scaler_from_json(j));
     if (s.next_epoch < 0 || s.step_in_epoch < 0 || s.global_step < 0) {
       return fail(Code::kDataLoss, "read state.json: epoch {} step {} ({}) cannot be negative",
                   s.next_epoch, s.step_in_epoch, s.global_step);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "config/job.hpp"
+#include "model/grad_scaler.hpp"
 #include "shm/base/error.hpp"
 
 namespace npu::client {
@@ -21,12 +23,13 @@ struct EpochSums {
 struct TrainState {
   int next_epoch = 0;         // epoch that the next step belongs to
   int64_t step_in_epoch = 0;  // steps of it that are done
-  int64_t global_step = 0;
+  int64_t global_step = 0;    // steps that were made, skipped ones too
   EpochSums sums;
   double best_acc1 = 0;
   int best_epoch = -1;
   double last_acc1 = 0;
   int64_t skipped_steps = 0;
+  std::optional<model::GradScalerState> scaler;  // in use with precision.amp, else kept as it was
 };
 
 /// What must agree between a checkpoint and the job that resumes it, and who wrote it.
@@ -36,6 +39,7 @@ struct CheckpointIdentity {
   int world = 0;
   int global_batch = 0;
   uint64_t seed = 0;
+  bool amp = false;  // may differ
 };
 
 [[nodiscard]] CheckpointIdentity identity_of(const config::Job& job);
@@ -48,7 +52,7 @@ struct ParsedState {
   TrainState state;
   CheckpointIdentity identity;
 };
-/// Errors: data_loss naming what is missing or of the wrong type.
+/// Errors: data_loss naming what is missing, of the wrong type or out of range.
 [[nodiscard]] Result<ParsedState> state_from_json(std::string_view text);
 
 /// Errors: failed_precondition naming the field, the file's value and the job's.

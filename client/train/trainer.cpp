@@ -4,6 +4,7 @@
 
 #include "client/data/sampler.hpp"
 #include "client/train/epoch.hpp"
+#include "client/train/loss_scale.hpp"
 #include "client/train/recipe.hpp"
 #include "client/train/replica.hpp"
 #include "config/load.hpp"
@@ -83,6 +84,7 @@ class Trainer {
     EpochOptions o;
     o.epoch = epoch;
     o.steps_per_epoch = steps_per_epoch_;
+    // Skipped steps count like others.
     o.lr = [this, epoch](int64_t step) { return schedule_.at(epoch, step); };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
     o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
@@ -164,7 +166,7 @@ class Trainer {
     e.run = job_.name;
     e.arch = job_.model.arch;
     e.parameters = replica_.network().parameter_count();
-    e.precision = "fp32";
+    e.precision = precision_text(job_.precision);
     e.algorithm = algorithm_name(job_.collectives.algorithm);
     e.daemon = options.socket;
     e.data = data_.description;
@@ -183,6 +185,7 @@ class Trainer {
     } else {
       e.pretrained = job_.model.pretrained;
     }
+    e.warnings = replica_.warnings();
     events_.on_event(e);
   }
 

@@ -32,7 +32,9 @@ StartEvent start_event() {
           .seed = 18'446'744'073'709'551'615u,
           .resumed_step = 3,
           .resumed_from = "step-2",
-          .pretrained = "/w.safetensors"};
+          .pretrained = "/w.safetensors",
+
+          .warnings = {"one thing differs"}};
 }
 
 StepEvent step_event() {

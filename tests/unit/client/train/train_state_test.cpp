@@ -1,0 +1,79 @@
+// state.json: what is written is read back to the bit, and nothing wrong gets in.
+#include "client/train/train_state.hpp"
+
+#include <gmock/gmock.h>
+
+namespace npu::client {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr CheckpointIdentity kIdentity = {"resnet8", 10, 2, 16, 7, true};
+
+TrainState used_state() {
+  TrainState s;
+  s.next_epoch = 2;
+  s.step_in_epoch = 3;
+  s.global_step = 19;
+  s.sums = {1.0 / 3, 4, 5, 6};
+  s.skipped_steps = 9;
+  s.scaler = model::dynamic_scale(65536, 300);
+  s.scaler->scale = 1.0F / 3;
+  s.scaler->growth_factor = 1.1;
+  s.scaler->backoff_factor = 0.3;
+  s.scaler->growth_tracker = 299;
+  s.scaler->skipped_steps = 9;
+  s.scaler->consecutive_skips = 4;
+  return s;
+}
+
+/// The text with one thing in it changed.
+std::string changed(const std::string& what, const std::string& to) {
+  std::string text = state_to_json(used_state(), kIdentity);
+  const size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << text;
+  return at == std::string::npos ? text : text.replace(at, what.size(), to);
+}
+
+TEST(StateJson, ScalerComesBackExactly) {
+  const auto sut = state_from_json(state_to_json(used_state(), kIdentity));
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_EQ(sut->state.scaler, used_state().scaler);
+  EXPECT_EQ(sut->state.skipped_steps, 9);
+  EXPECT_TRUE(sut->identity.amp);
+}
+
+TEST(StateJson, NoScalerComesBackAsNone) {
+  TrainState state = used_state();
+  state.scaler.reset();
+  const auto sut = state_from_json(state_to_json(state, kIdentity));
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_FALSE(sut->state.scaler);
+}
+
+TEST(StateJson, FileWithoutAScalerIsOneWithoutAmp) {
+  std::string text = changed("\"scaler\"", "\"scaler_of_another\"");
+  text.replace(text.find("\"amp\""), 5, "\"amq\"");
+  const auto sut = state_from_json(text);
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_FALSE(sut->state.scaler);
+  EXPECT_FALSE(sut->identity.amp);
+}
+
+TEST(StateJson, BadScalerIsRefusedByName) {
+  auto got = state_from_json(changed("\"growth_interval\": 300", "\"growth_interval\": 0"));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Code::kDataLoss);
+  EXPECT_THAT(got.error().message, HasSubstr("growth_interval is 0"));
+
+  got = state_from_json(changed("\"growth_tracker\": 299", "\"growth_tracker\": \"x\""));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Code::kDataLoss);
+
+  got = state_from_json(changed("\"consecutive_skips\"", "\"other\""));
+  ASSERT_FALSE(got);
+  EXPECT_THAT(got.error().message, HasSubstr("consecutive_skips"));
+}
+
+}  // namespace
+}  // namespace npu::client
