@@ -18,8 +18,14 @@ constexpr size_t kSharedCounters = 32;
 
 bool half_wire(const config::Job& job) { return job.collectives.allreduce_dtype == "fp16"; }
 
+/// Only rank 0 stages checkpoints, and only if there are any.
+int stages_of(const config::Job& job, int rank) {
+  const bool saves = job.checkpoint.every_epochs > 0 || job.checkpoint.every_steps > 0;
+  return rank == 0 && saves ? kStages : 0;
+}
+
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape,
-                     const config::Job& job) {
+                     const config::Job& job, int rank) {
   const auto batch = static_cast<uint64_t>(job.rank_batch());
   const uint64_t images = batch * shape.elements() * sizeof(float);
   const uint64_t labels = batch * sizeof(int32_t);
@@ -30,7 +36,7 @@ uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shap
   // An upper bound: the gradients have the metrics slot besides.
   const uint64_t wire = half_wire(job) ? network.memory().gradients / 2 : 0;
   return network.memory().total() + kInputSlots * (images + labels) +
-         kStages * SnapshotStage::bytes(network, averages) +
+         static_cast<uint64_t>(stages_of(job, rank)) * SnapshotStage::bytes(network, averages) +
          largest_entry(network) * sizeof(float) + extra + wire + kSlack;
 }
 
@@ -65,7 +71,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const config::Job& job, const R
   const data::ImageShape shape = data.train.shape();
   NPU_TRY(auto network, model::Network::plan(network_config(job, options.threads, shape)));
   replica->network_ = std::make_unique<model::Network>(std::move(network));
-  const uint64_t bytes = arena_bytes(*replica->network_, shape, job);
+  const uint64_t bytes = arena_bytes(*replica->network_, shape, job, options.rank);
   NPU_TRY(replica->device_, Device::attach(attach_options(job, options, bytes)));
   NPU_TRY_VOID(replica->place(shape));
   replica->network_->initialise(job.seed);
@@ -98,7 +104,7 @@ Result<void> Replica::place(const data::ImageShape& shape) {
   if (half_wire(job_)) {
     NPU_TRY(wire_, arena.take<uint16_t>(wire_elements(*network_)));
   }
-  for (int i = 0; i < kStages && options_.rank == 0; ++i) {
+  for (int i = 0; i < stages_of(job_, rank()); ++i) {
     NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena, average_.has_value()));
     stages_.push_back(stage);
   }
