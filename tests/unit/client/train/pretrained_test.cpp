@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <span>
 
 #include "client/train/snapshot.hpp"
 #include "shm/format/safetensors.hpp"
@@ -33,9 +34,8 @@ struct Tensor {
 
 template <typename T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 class PretrainedTest : public testing::Test {
