@@ -11,9 +11,13 @@
 namespace npu::config {
 
 enum class Profile : uint8_t { kPytorch, kTf };
-enum class DataFormat : uint8_t { kImageFolder, kIdx, kCifar10, kSynthetic };
+enum class DataFormat : uint8_t { kImageFolder, kIdx, kCifar10, kCifar100, kSynthetic };
 enum class Augment : uint8_t { kNone, kCifar, kImagenet };
-enum class ScheduleKind : uint8_t { kStep, kMultistep, kCosine, kConstant };
+enum class BadImage : uint8_t { kError, kSkip, kReplace };
+enum class Exif : uint8_t { kIgnore, kApply };
+enum class ScheduleKind : uint8_t { kStep, kMultistep, kCosine, kConstant, kLinear, kExponential };
+enum class NanLoss : uint8_t { kAbort, kContinue };
+enum class Placement : uint8_t { kOff, kWarn, kStrict };
 enum class Algorithm : uint8_t { kAuto, kRing, kDirect };
 enum class ResumeKind : uint8_t { kAuto, kNever, kPath };
 enum class BnBuffers : uint8_t { kRank0, kLocal, kMean };
@@ -33,10 +37,18 @@ struct DataConfig {
   std::string path;
   int workers = 2;
   Augment augment = Augment::kNone;
+  BadImage bad_image = BadImage::kError;
+  Exif exif = Exif::kIgnore;
+  int image_size = 0;        // height and width of the network's input; 0 = the format's own
+  int val_resize = 0;        // shorter side before the validation crop; 0 = image_size * 256 / 224
+  std::vector<double> mean;  // a channel each, of pixels scaled to 0..1; empty = the data set's own
+  std::vector<double> std;
+  int label_offset = 0;      // added to the class index; 1 leaves output 0 to "background"
+  uint64_t cache_bytes = 0;  // memory a rank may spend on decoded images
+  bool pin_memory = false;   // no effect: batches are prepared in the device's memory anyway
   // Synthetic data only: what one epoch holds.
   int train_samples = 2048;
   int val_samples = 512;
-  int image_size = 32;
   int channels = 3;
 };
 
@@ -44,7 +56,12 @@ struct TrainConfig {
   int epochs = 90;
   int batch_size = 256;
   int print_freq = 10;
+  std::optional<int64_t> start_epoch;
   std::optional<int64_t> stop_after_steps;
+  int eval_every = 1;      // epochs between validations; the last epoch is always validated
+  double target_acc1 = 0;  // percent; 0 = off
+  bool evaluate = false;   // validate once, train nothing
+  NanLoss nan_loss = NanLoss::kAbort;
   int accumulate = 1;  // micro-batches a step; batch_size counts all of them
   double label_smoothing = 0;
   double ema_decay = 0;  // 0 = off
@@ -62,6 +79,8 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kStep;
   int warmup_epochs = 0;
+  double warmup_start = 0.01;   // first rate of the warm-up, as a share of optimizer.lr
+  double end_lr = 0;            // cosine, linear
   bool per_step = false;        // false: the rate changes at epoch borders only, as main.py's does
   int step_size = 30;           // step
   double gamma = 0.1;           // step, multistep
@@ -89,7 +108,14 @@ struct CheckpointConfig {
   int64_t every_steps = 0;  // 0 = off
   int keep = 3;
   ResumeKind resume = ResumeKind::kAuto;
-  std::string resume_path;  // for kPath
+  std::string resume_path;                   // for kPath
+  std::vector<std::string> resume_override;  // what the job file may change on resume
+};
+
+/// Where a run's curves go; written by the launcher alone.
+struct OutputConfig {
+  std::optional<std::string> dir;  // empty = the user's state directory
+  bool tensorboard = false;
 };
 
 struct Job {
@@ -105,6 +131,8 @@ struct Job {
   PrecisionConfig precision;
   CollectivesConfig collectives;
   CheckpointConfig checkpoint;
+  OutputConfig output;
+  Placement placement = Placement::kWarn;
 
   [[nodiscard]] int world() const noexcept { return static_cast<int>(devices.size()); }
   /// Images of one rank in one forward pass.

@@ -1,6 +1,7 @@
 // Rules that need more than one key. They run on whatever could be read, and stay silent about
 // values that were already refused: such keys still hold their defaults.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config/schema.hpp"
 
@@ -19,6 +20,7 @@ class Checker {
     optimizer_and_schedule();
     profile();
     data();
+    placement();
   }
 
  private:
@@ -120,11 +122,28 @@ class Checker {
 
   void data() const {
     const DataConfig& d = job_.data;
+    if (d.image_size > 0 && d.image_size < 8) {
+      report(at("data.image_size"), "data.image_size",
+             fmt::format("{} is too small for any network here", d.image_size),
+             "use 8 or more, or 0 for the format's own size");
+    }
+    if (d.mean.size() != d.std.size() && sound("data.mean", "data.std")) {
+      report(at("data.mean", "data.std"), "data.mean",
+             fmt::format("{} numbers where data.std has {}", d.mean.size(), d.std.size()),
+             "give one of each for every channel, or neither");
+    }
     if (d.format == DataFormat::kSynthetic && d.train_samples < job_.train.batch_size &&
         sound("data.format", "data.train_samples", "train.batch_size")) {
       report(at("data.train_samples", "train.batch_size"), "data.train_samples",
              fmt::format("{} images do not fill one batch of {}, so an epoch has no step",
                          d.train_samples, job_.train.batch_size));
+    }
+  }
+
+  void placement() const {
+    if (job_.placement != Placement::kStrict || !sound("devices", "placement")) return;
+    if (const std::string why = placement_problem(job_.devices); !why.empty()) {
+      report(at("devices", "placement"), "devices", why, "or set placement: warn");
     }
   }
 
@@ -134,6 +153,16 @@ class Checker {
 };
 
 }  // namespace
+
+std::string placement_problem(std::span<const int> devices) {
+  const size_t n = devices.size();
+  if (n != 1 && n != 2 && n != 4 && n != 8) {
+    return fmt::format("{} devices; an Ascend server takes 1, 2, 4 or 8", n);
+  }
+  if (n == 8 || devices.front() / 4 == devices.back() / 4) return {};
+  return fmt::format("{} straddle the two rings of an Ascend server; stay within 0-3 or 4-7",
+                     fmt::join(devices, ", "));
+}
 
 void check_job(const Job& job, const Places& places, Diagnostics& out) {
   Checker(job, places, out).run();

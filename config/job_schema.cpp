@@ -9,9 +9,15 @@ using Names = std::string_view;
 
 // Order of the enums in job.hpp.
 constexpr std::array<Names, 2> kProfiles = {"pytorch", "tf"};
-constexpr std::array<Names, 4> kFormats = {"imagefolder", "idx", "cifar10", "synthetic"};
+constexpr std::array<Names, 5> kFormats = {"imagefolder", "idx", "cifar10", "cifar100",
+                                           "synthetic"};
 constexpr std::array<Names, 3> kAugments = {"none", "cifar", "imagenet"};
-constexpr std::array<Names, 4> kSchedules = {"step", "multistep", "cosine", "constant"};
+constexpr std::array<Names, 3> kBadImages = {"error", "skip", "replace"};
+constexpr std::array<Names, 2> kExifs = {"ignore", "apply"};
+constexpr std::array<Names, 6> kSchedules = {"step",     "multistep", "cosine",
+                                             "constant", "linear",    "exponential"};
+constexpr std::array<Names, 2> kNanLosses = {"abort", "continue"};
+constexpr std::array<Names, 3> kPlacements = {"off", "warn", "strict"};
 constexpr std::array<Names, 3> kBnBuffers = {"rank0", "local", "mean"};
 constexpr std::array<Names, 3> kAlgorithms = {"auto", "ring", "direct"};
 // Closed sets of text.
@@ -21,6 +27,7 @@ constexpr std::array<Names, 15> kArchs = {"resnet8",     "resnet14",    "resnet2
                                           "resnet18-32", "resnet34-32", "resnet50-32"};
 constexpr std::array<Names, 2> kHalfTypes = {"fp16", "bf16"};
 constexpr std::array<Names, 2> kWireTypes = {"fp32", "fp16"};
+constexpr std::array<Names, 3> kOverridable = {"lr", "schedule", "epochs"};
 
 constexpr double kKiB = 1024;
 
@@ -40,10 +47,26 @@ void add_data(std::vector<Field>& t, DataConfig& d) {
                "loader threads of the whole job, shared out over the ranks", false});
   t.push_back({"data.augment", slot_of(d.augment), {}, kAugments,
                "cifar: pad 4, random crop, flip; imagenet: random resized crop, flip"});
+  t.push_back({"data.bad_image", slot_of(d.bad_image), {}, kBadImages,
+               "image that cannot be read: error ends the job; skip leaves it out; replace takes another"});
+  t.push_back({"data.exif", slot_of(d.exif), {}, kExifs,
+               "orientation noted by the camera; ignore, as torchvision does"});
+  t.push_back({"data.image_size", &d.image_size, {0, 1024}, {},
+               "height and width the network sees; 0: 224 for imagefolder, 32 for synthetic, else the files'"});
+  t.push_back({"data.val_resize", &d.val_resize, {0, 4096}, {},
+               "imagefolder: shorter side before the validation crop; 0: image_size * 256 / 224"});
+  t.push_back({"data.mean", &d.mean, {-255, 255}, {},
+               "a channel each, of pixels scaled to 0..1; empty: the data set's own"});
+  t.push_back({"data.std", &d.std, {0, 255, true}, {}, "as data.mean: what is divided by"});
+  t.push_back({"data.label_offset", &d.label_offset, {0, 1}, {},
+               "added to the class index; 1 leaves output 0 to background, as TensorFlow's 1001 classes do"});
+  t.push_back({"data.cache_bytes", BytesSlot{&d.cache_bytes}, {0, 1e15}, {},
+               "imagefolder: memory of a rank for decoded images; 0 = off", false});
+  t.push_back({"data.pin_memory", &d.pin_memory, {}, {},
+               "no effect: batches are prepared in the device's memory", false});
   t.push_back({"data.train_samples", &d.train_samples, {1, 1e8}, {},
                "synthetic: training images an epoch"});
   t.push_back({"data.val_samples", &d.val_samples, {1, 1e8}, {}, "synthetic: validation images"});
-  t.push_back({"data.image_size", &d.image_size, {8, 1024}, {}, "synthetic: height and width"});
   t.push_back({"data.channels", &d.channels, {1, 4}, {}, "synthetic: channels an image"});
 }
 
@@ -54,6 +77,15 @@ void add_training(std::vector<Field>& t, Job& job) {
                "images a step over all ranks; a multiple of the number of devices"});
   t.push_back({"train.print_freq", &train.print_freq, {1, 1e9}, {},
                "steps between two progress lines", false});
+  t.push_back({"train.start_epoch", &train.start_epoch, {0, 100'000}, {},
+               "first epoch, counts from 0; default: the checkpoint's next one"});
+  t.push_back({"train.eval_every", &train.eval_every, {1, 100'000}, {},
+               "epochs between validations; the last epoch always has one"});
+  t.push_back({"train.target_acc1", &train.target_acc1, {0, 100}, {},
+               "top-1 validation accuracy, percent, at which the job is done; 0 = off"});
+  t.push_back({"train.evaluate", &train.evaluate, {}, {}, "validate once and train nothing"});
+  t.push_back({"train.nan_loss", slot_of(train.nan_loss), {}, kNanLosses,
+               "loss that is not finite, without loss scaling: abort the job, or continue as PyTorch would"});
   t.push_back({"train.stop_after_steps", &train.stop_after_steps, {1, 1e15}, {},
                "end the job early after so many steps of the planned epochs"});
   t.push_back({"train.accumulate", &train.accumulate, {1, 1024}, {},
@@ -80,8 +112,11 @@ void add_training(std::vector<Field>& t, Job& job) {
                "profile tf: always"});
   t.push_back({"schedule.warmup_epochs", &s.warmup_epochs, {0, 100'000}, {},
                "epochs of linear warm-up; fewer than train.epochs"});
+  t.push_back({"schedule.warmup_start", &s.warmup_start, {0, 1}, {},
+               "first rate of the warm-up as a share of optimizer.lr; profile tf: always 0"});
+  t.push_back({"schedule.end_lr", &s.end_lr, {0, 1000}, {}, "cosine, linear: the rate at the end"});
   t.push_back({"schedule.step_size", &s.step_size, {1, 100'000}, {}, "step: epochs between drops"});
-  t.push_back({"schedule.gamma", &s.gamma, {0, 10, true}, {}, "step, multistep: factor of a drop"});
+  t.push_back({"schedule.gamma", &s.gamma, {0, 10, true}, {}, "step, multistep: factor of a drop; exponential: of an epoch"});
   t.push_back({"schedule.milestones", &s.milestones, {1, 100'000}, {},
                "multistep: epochs of the drops, ascending"});
 }
@@ -114,6 +149,13 @@ void add_execution(std::vector<Field>& t, Job& job) {
   t.push_back({"checkpoint.keep", &k.keep, {1, 1000}, {}, "newest checkpoints kept"});
   t.push_back({"checkpoint.resume", ResumeSlot{&k.resume, &k.resume_path}, {}, {},
                "auto: newest checkpoint of this name if any; never; or a path with a '/'"});
+  t.push_back({"checkpoint.resume_override", &k.resume_override, {}, kOverridable,
+               "what this file may change when it resumes; anything else keeps the checkpoint's value"});
+  OutputConfig& o = job.output;
+  t.push_back({"output.dir", &o.dir, {}, {},
+               "folder for the run's curves, in a folder of the run's name; default: below the user's state "
+               "directory", false});
+  t.push_back({"output.tensorboard", &o.tensorboard, {}, {}, "write TensorBoard event files, too", false});
 }
 
 // clang-format on
@@ -135,6 +177,14 @@ std::vector<Field> job_fields(Job& job) {
                {},
                kProfiles,
                "numeric conventions of the PyTorch or the TensorFlow ResNet script"});
+  t.push_back(
+      {"placement",
+       slot_of(job.placement),
+       {},
+       kPlacements,
+       "device sets that Ascend servers refuse (1, 2, 4 or 8; 2 and 4 within 0-3 or 4-7): off, "
+       "warn, strict",
+       false});
   ModelConfig& m = job.model;
   t.push_back({"model.arch",
                &m.arch,

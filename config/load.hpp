@@ -39,4 +39,8 @@ namespace npu::config {
 /// same run.
 [[nodiscard]] uint64_t job_hash(const Job& job);
 
+/// Why an Ascend training server would refuse this set of ascending device ids; empty if it would
+/// not. Source: two rings of four, one process a device.
+[[nodiscard]] std::string placement_problem(std::span<const int> devices);
+
 }  // namespace npu::config

@@ -46,8 +46,9 @@ struct ResumeSlot {
 
 using Slot =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int64_t>*,
-                 std::optional<std::string>*, std::vector<int>*, std::chrono::milliseconds*,
-                 EnumSlot, NameSlot, BytesSlot, DevicesSlot, LossScaleSlot, ResumeSlot>;
+                 std::optional<std::string>*, std::vector<int>*, std::vector<double>*,
+                 std::vector<std::string>*, std::chrono::milliseconds*, EnumSlot, NameSlot,
+                 BytesSlot, DevicesSlot, LossScaleSlot, ResumeSlot>;
 
 struct Range {
   double min = 0;

@@ -109,6 +109,12 @@ class Printer {
   std::string operator()(const std::vector<int>* v) const {
     return fmt::format("[{}]", fmt::join(*v, ", "));
   }
+  std::string operator()(const std::vector<double>* v) const {
+    return fmt::format("[{}]", fmt::join(*v, ", "));
+  }
+  std::string operator()(const std::vector<std::string>* v) const {
+    return fmt::format("[{}]", fmt::join(*v, ", "));  // a closed set of words, none needs quotes
+  }
   std::string operator()(const std::chrono::milliseconds* v) const { return duration_text(*v); }
   std::string operator()(EnumSlot v) const {
     return *v.value < field_.choices.size() ? std::string(field_.choices[*v.value]) : "?";
@@ -148,6 +154,12 @@ class TypeNamer {
   std::string operator()(const std::optional<std::string>*) const { return "null or a path"; }
   std::string operator()(const std::vector<int>*) const {
     return "a list of integers " + range(number_text);
+  }
+  std::string operator()(const std::vector<double>*) const {
+    return "a list of numbers " + range(number_text);
+  }
+  std::string operator()(const std::vector<std::string>*) const {
+    return "a list of: " + join(field_.choices);
   }
   std::string operator()(const std::chrono::milliseconds*) const {
     return "a duration such as 60s, 0 (never) or " + range(duration_bound);

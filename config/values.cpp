@@ -117,16 +117,20 @@ class Assigner {
   }
 
   void operator()(std::vector<int>* slot) const {
-    if (node_.kind != Node::Kind::kList) return wrong_type();
-    std::vector<int> values;
-    for (const Node& item : node_.items) {
-      const size_t before = values.size();
-      if (const auto value = Assigner(field_, item, out_).integer<int64_t>()) {
-        values.push_back(static_cast<int>(*value));
-      }
-      if (values.size() == before) return;
-    }
-    *slot = std::move(values);
+    assign_list(slot, [](const Assigner& item) -> std::optional<int> {
+      const auto value = item.integer<int64_t>();
+      return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+    });
+  }
+  void operator()(std::vector<double>* slot) const {
+    assign_list(slot, [](const Assigner& item) { return item.real(); });
+  }
+  void operator()(std::vector<std::string>* slot) const {
+    assign_list(slot, [](const Assigner& item) -> std::optional<std::string> {
+      std::string word;
+      item(&word);
+      return word.empty() ? std::nullopt : std::optional(word);
+    });
   }
 
   void operator()(LossScaleSlot slot) const {
@@ -168,6 +172,19 @@ class Assigner {
   }
 
  private:
+  /// Each item by `read`, which has reported what it refuses; then the slot stays as it was.
+  template <typename T, typename Read>
+  void assign_list(std::vector<T>* slot, const Read& read) const {
+    if (node_.kind != Node::Kind::kList) return wrong_type();
+    std::vector<T> values;
+    for (const Node& item : node_.items) {
+      auto value = read(Assigner(field_, item, out_));
+      if (!value) return;
+      values.push_back(std::move(*value));
+    }
+    *slot = std::move(values);
+  }
+
   [[nodiscard]] bool is_plain(std::string_view word) const {
     return node_.kind == Node::Kind::kScalar && !node_.quoted && node_.text == word;
   }

@@ -16,18 +16,28 @@ Dataset::Dataset(ImageShape shape, int num_classes, std::vector<uint8_t> pixels,
   NPU_CHECK(pixels_.size() == labels_.size() * shape.elements());
 }
 
+namespace {
+
+int synthetic_size(const config::DataConfig& config) noexcept {
+  return config.image_size > 0 ? config.image_size : 32;
+}
+
+}  // namespace
+
 Result<DatasetPair> open_dataset(const config::DataConfig& config, int num_classes, uint64_t seed) {
   switch (config.format) {
     case config::DataFormat::kIdx:
       return open_idx_set(config.path, num_classes);
     case config::DataFormat::kSynthetic:
-      return make_synthetic({.shape = {config.image_size, config.image_size, config.channels},
-                             .num_classes = num_classes,
-                             .train_samples = static_cast<size_t>(config.train_samples),
-                             .val_samples = static_cast<size_t>(config.val_samples),
-                             .seed = seed});
+      return make_synthetic(
+          {.shape = {synthetic_size(config), synthetic_size(config), config.channels},
+           .num_classes = num_classes,
+           .train_samples = static_cast<size_t>(config.train_samples),
+           .val_samples = static_cast<size_t>(config.val_samples),
+           .seed = seed});
     case config::DataFormat::kImageFolder:
     case config::DataFormat::kCifar10:
+    case config::DataFormat::kCifar100:
       break;
   }
   return fail(Code::kUnimplemented,

@@ -19,6 +19,8 @@ model::ScheduleForm form_of(config::ScheduleKind kind) {
     case config::ScheduleKind::kCosine:
       return model::ScheduleForm::kCosine;
     case config::ScheduleKind::kConstant:
+    case config::ScheduleKind::kLinear:
+    case config::ScheduleKind::kExponential:
       return model::ScheduleForm::kConstant;
   }
   return model::ScheduleForm::kConstant;

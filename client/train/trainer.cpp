@@ -25,6 +25,10 @@ const char* schedule_name(config::ScheduleKind kind) {
       return "cosine";
     case config::ScheduleKind::kConstant:
       return "constant";
+    case config::ScheduleKind::kLinear:
+      return "linear";
+    case config::ScheduleKind::kExponential:
+      return "exponential";
   }
   return "unknown";
 }
