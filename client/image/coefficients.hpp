@@ -22,26 +22,27 @@ struct Axis {
   bool operator==(const Axis&) const = default;
 };
 
-/// Invariant: 0 <= begin[i], begin[i] + taps(i) <= in; unused weights of an output are 0.
+/// The table as the kernels read it: plain data, because inline functions shared with a file
+/// compiled for a newer CPU could end up in everybody's program.
+struct Weights {
+  int count;            ///< outputs
+  int width;            ///< weights kept for each of them, a multiple of 4
+  const int* begin;     ///< first input of an output
+  const int* taps;      ///< inputs of an output; weights behind them are 0
+  const int16_t* high;  ///< count x width
+  const int16_t* low;
+};
+
+/// Invariant: 0 <= begin[i], begin[i] + taps[i] <= axis.in. Thread: one at a time.
 class Coefficients {
  public:
   /// Fills the table; does nothing if it is that of `axis` already.
   /// Source: Pillow 9.4 precompute_coeffs and normalize_coeffs_8bpc, triangle filter.
-  void prepare(const Axis& axis);
-
-  [[nodiscard]] int count() const noexcept { return axis_.count; }
-  /// Weights kept for each output: a multiple of 4.
-  [[nodiscard]] int width() const noexcept { return width_; }
-  [[nodiscard]] int begin(int i) const noexcept { return begin_[static_cast<size_t>(i)]; }
-  [[nodiscard]] int taps(int i) const noexcept { return taps_[static_cast<size_t>(i)]; }
-  /// width() weights each.
-  [[nodiscard]] const int16_t* high(int i) const noexcept { return high_.data() + offset(i); }
-  [[nodiscard]] const int16_t* low(int i) const noexcept { return low_.data() + offset(i); }
+  Weights prepare(const Axis& axis);
 
  private:
-  [[nodiscard]] size_t offset(int i) const noexcept {
-    return static_cast<size_t>(i) * static_cast<size_t>(width_);
-  }
+  [[nodiscard]] Weights view() const noexcept;
+  void fill(size_t i, int output);
 
   Axis axis_;
   int width_ = 0;

@@ -51,16 +51,15 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  /// Parses the header and finds out whether the file is complete. The size is the one after
-  /// turning. Errors, all naming the file: data_loss (empty, no image, truncated, damaged),
-  /// unimplemented (a variant that is not converted), resource_exhausted (too large). fault() says
-  /// the same for a program.
+  /// Parses the header; the size is the one after turning. Errors, all naming the file: data_loss
+  /// (empty, no image, truncated, damaged), unimplemented (a variant that is not converted),
+  /// resource_exhausted (too large). fault() says the same for a program.
   [[nodiscard]] Result<Size> open(std::span<const uint8_t> bytes, std::string_view file_name);
 
   /// Pixels of at least `needed`, a part of the opened picture: `out.region` covers it, three
-  /// channels. Bit-equal to that part of a full decode whatever the box. Errors: as open; a box
-  /// outside the picture is invalid_argument. Cost: what the box needs for baseline JPEG; the whole
-  /// picture for the others.
+  /// channels. Bit-equal to that part of a full decode, and refused or not, whatever the box.
+  /// Errors: as open; a box outside the picture is invalid_argument. Cost: what the box needs for
+  /// baseline JPEG; the whole picture for the others.
   [[nodiscard]] Result<void> decode(const Box& needed, Image& out);
 
   /// Of the last open() or decode() that failed.
@@ -69,6 +68,8 @@ class Decoder {
   [[nodiscard]] std::string_view format() const noexcept;
 
  private:
+  [[nodiscard]] tl::unexpected<Error> refused(Fault fault, std::string_view reason);
+
   DecoderOptions options_;
   std::vector<std::unique_ptr<Codec>> codecs_;
   Codec* codec_ = nullptr;

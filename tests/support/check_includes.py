@@ -28,6 +28,10 @@ THIRD_PARTY = {
     "dnnl": ["*_onednn.cpp"],
     "oneapi/dnnl": ["*_onednn.cpp"],
     "nlohmann/": ["*.cpp"],
+    "jpeglib.h": ["client/image/jpeg_codec.cpp"],
+    "png.h": ["client/image/png_codec.cpp"],
+    "tiffio.h": ["client/image/tiff_codec.cpp"],
+    "webp/": ["client/image/webp_codec.cpp"],
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -88,6 +92,7 @@ def self_test():
         ("client/api/device.cpp", '"device.hpp"'), ("config/schema.cpp", "<yaml-cpp/yaml.h>"),
         ("daemon/log.cpp", "<CLI/CLI.hpp>"), ("model/graph.cpp", "<oneapi/dnnl/dnnl.hpp>"),
         ("model/graph.cpp", "<dnnl.hpp>"), ("client/render/events.hpp", "<nlohmann/json.hpp>"),
+        ("client/data/loader.cpp", "<jpeglib.h>"),
     ]
     right = [
         ("shm/futex.hpp", '"shm/base/clock.hpp"'), ("daemon/main.cpp", "<CLI/CLI.hpp>"),

@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/image/resize.hpp"
+
+namespace npu::image {
+namespace {
+
+Image row(std::vector<uint8_t> values) {
+  Image image;
+  image.shape({0, 0, 1, static_cast<int>(values.size())}, 1);
+  std::ranges::copy(values, image.pixels.begin());
+  return image;
+}
+
+std::vector<float> resized(const Image& image, const ResizePlan& plan) {
+  std::vector<float> out(static_cast<size_t>(plan.window.width * plan.window.height));
+  resize_tf(image, plan, out);
+  return out;
+}
+
+// Half-pixel centres, by hand: output i looks at (i + 0.5) * scale - 0.5.
+TEST(ResizeTf, InterpolatesBetweenTwoNeighbours) {
+  const Image image = row({0, 10, 20, 50});
+  EXPECT_EQ(resized(image, resize_crop(image.region, {2, 1})), (std::vector<float>{5, 35}));
+  EXPECT_EQ(resized(image, resize_crop(image.region, {8, 1})),
+            (std::vector<float>{0, 2.5, 7.5, 12.5, 17.5, 27.5, 42.5, 50}));
+}
+
+TEST(ResizeTf, DoesNotAverageWhenShrinking) {
+  const Image image = row({0, 0, 0, 0, 255, 0, 0, 0, 0});
+  EXPECT_EQ(resized(image, resize_crop(image.region, {3, 1})), (std::vector<float>{0, 255, 0}));
+}
+
+TEST(ResizeTf, FillsWithZerosBesideThePictureAndNeedsOnlyWhatItSays) {
+  const Image image = row({10, 20, 30, 40});
+  const ResizePlan plan{image.region, {4, 1}, {0, 2, 1, 4}};
+  EXPECT_EQ(needed_tf(plan), (Box{0, 2, 1, 2}));
+  EXPECT_EQ(resized(image, plan), (std::vector<float>{30, 40, 0, 0}));
+}
+
+}  // namespace
+}  // namespace npu::image
