@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "config/load.hpp"
 #include "config/schema.hpp"
 
 namespace npu::config {

@@ -1,10 +1,14 @@
 #!/usr/bin/python3
-"""Writes corpus/validate: one plain descriptor of each operation, and the traps that took a fuzzer longest to find.
+"""Writes corpus/image, small pictures of each format, and corpus/validate: one plain descriptor of each operation, and the traps that took a fuzzer longest to find.
 
 The form of an input is told in validate_fuzz.cpp. Run when the layout of an entry changes, and check the result in.
 """
 import os
 import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import make_images  # noqa: E402
 
 OPERATIONS = ["all-reduce", "broadcast", "barrier", "reduce", "all-gather", "reduce-scatter", "scatter", "gather",
               "all-to-all", "all-gather-v", "reduce-scatter-v", "all-to-all-v", "send", "recv", "split", "destroy"]
@@ -50,11 +54,42 @@ def inputs():
                       descriptor(to_all_v, stamp=2**63) + vectors())
 
 
+def pictures():
+    """Behind eight bytes of options, see image_fuzz.cpp."""
+    rgb, noise = make_images.image(37, 23), make_images.picture(20, 18)
+    tiled = {322: (4, [16]), 323: (4, [16])}
+    tags = make_images.tiff_tags(20, 18, 2, [8] * 3)
+    tiles = [bytes(range(256)) * 3] * 4
+    files = {
+        "jpeg-420": make_images.encoded(rgb, "JPEG", subsampling=2, quality=50),
+        "jpeg-progressive": make_images.encoded(rgb, "JPEG", progressive=True, quality=50),
+        "jpeg-cmyk": make_images.encoded(make_images.image(20, 18, "CMYK"), "JPEG", quality=50),
+        "jpeg-grey": make_images.encoded(make_images.image(20, 18, "L"), "JPEG", quality=50),
+        "jpeg-exif": make_images.encoded(rgb, "JPEG", exif=make_images.exif_block(6), quality=50),
+        "png-rgb": make_images.encoded(make_images.image(12, 9), "PNG"),
+        "png-palette": make_images.png(noise[:9, :12, :1] % 16, 4, 3, extra=make_images.chunk(b"PLTE", bytes(range(48)))),
+        "png-interlaced": make_images.png(noise[:9, :12], 8, 2, True),
+        "bmp-4": make_images.bmp(12, 9, 4, bytes(range(72)), palette=bytes(range(64))),
+        "bmp-565": make_images.bmp(12, -9, 16, bytes(range(216)), (0xF800, 0x7E0, 0x1F)),
+        "pnm-p6": b"P6 12 9 100\n" + bytes(324),
+        "pnm-plain": b"P3 2 2 15\n1 2 3 4 5 6 7 8 9 10 11 12\n",
+        "tiff-lzw": make_images.encoded(make_images.image(12, 9), "TIFF", compression="tiff_lzw"),
+        "tiff-tiles": make_images.tiff({**tags, **tiled}, tiles),
+        "tiff-planes": make_images.tiff(make_images.tiff_tags(20, 18, 2, [8] * 3, t284=(3, [2])), [noise[..., 0].tobytes()] * 3),
+        "webp-lossy": make_images.encoded(rgb, "WEBP", quality=30),
+        "webp-lossless": make_images.encoded(make_images.image(12, 9), "WEBP", lossless=True),
+    }
+    for name, data in files.items():
+        yield name, bytes([1, 10, 40, 90, 120, 7, 9, 0]) + data
+
+
 def main():
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus/validate")
-    for name, data in inputs():
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(data)
+    corpus = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+    for folder, entries in (("validate", inputs()), ("image", pictures())):
+        os.makedirs(os.path.join(corpus, folder), exist_ok=True)
+        for name, data in entries:
+            with open(os.path.join(corpus, folder, name), "wb") as file:
+                file.write(data)
 
 
 if __name__ == "__main__":
