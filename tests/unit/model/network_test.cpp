@@ -5,67 +5,16 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <numeric>
 
-#include "random_values.hpp"
+#include "network_rig.hpp"
 
 namespace npu::model {
 namespace {
 
 using test::random_values;
-
-NetworkConfig small_config() {
-  return {.arch = "resnet8",
-          .num_classes = 10,
-          .channels = 3,
-          .height = 12,
-          .width = 12,
-          .batch = 6,
-          .bucket_bytes = 64 << 10,
-          .first_bucket_bytes = 16 << 10};
-}
-
-/// A bound network with data of its own.
-struct Rig {
-  explicit Rig(const NetworkConfig& config, uint64_t seed = 1) {
-    auto planned = Network::plan(config);
-    EXPECT_TRUE(planned) << planned.error().message;
-    network = std::make_unique<Network>(std::move(*planned));
-    EXPECT_TRUE(network->bind(heap));
-    network->initialise(seed);
-    const auto n = static_cast<size_t>(config.batch);
-    images =
-        random_values(n * static_cast<size_t>(config.height * config.width * config.channels), 11);
-    for (size_t i = 0; i < n; ++i) {
-      labels.push_back(static_cast<int32_t>(i) % config.num_classes);
-    }
-  }
-
-  double step(const SgdParams& sgd = {.lr = 0.02F}) {
-    const auto loss = network->forward_train(images, labels);
-    EXPECT_TRUE(loss);
-    EXPECT_TRUE(network->backward({}));
-    for (size_t i = 0; i < network->bucket_count(); ++i) {
-      network->sgd_step(i, sgd);
-    }
-    return loss->loss_sum;
-  }
-
-  std::vector<float> parameters() {
-    const auto flat = network->parameters_flat();
-    return {flat.begin(), flat.end()};
-  }
-
-  HeapAllocator heap;
-  std::unique_ptr<Network> network;
-  std::vector<float> images;
-  std::vector<int32_t> labels;
-};
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
+using test::Rig;
+using test::same_bits;
+using test::small_config;
 
 size_t index_of(const Network& network, std::string_view name) {
   for (size_t i = 0; i < network.state().size(); ++i) {
@@ -103,92 +52,6 @@ TEST(Network, InstructionSetDoesNotChangeTheBits) {
   }
   EXPECT_TRUE(same_bits(fast.parameters(), plain.parameters()));
 }
-
-class HalfNetwork : public testing::TestWithParam<DType> {
- protected:
-  static NetworkConfig half_config(std::string_view arch) {
-    NetworkConfig config = small_config();
-    config.arch = arch;
-    config.dtype = GetParam();
-    return config;
-  }
-};
-
-TEST_P(HalfNetwork, TrainingLowersTheLoss) {
-  for (const char* arch : {"resnet8", "resnet18", "resnet18-32"}) {
-    Rig sut(half_config(arch));
-    const double first = sut.step();
-    double last = first;
-    for (int i = 0; i < 15; ++i) last = sut.step();
-    EXPECT_LT(last, 0.6 * first) << arch;
-  }
-}
-
-TEST_P(HalfNetwork, InstructionSetDoesNotChangeTheBits) {
-  Rig fast(half_config("resnet8"));
-  ASSERT_EQ(setenv("NPU_KERNELS", "plain", 1), 0);
-  Rig plain(half_config("resnet8"));
-  unsetenv("NPU_KERNELS");
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(fast.step(), plain.step());
-  }
-  EXPECT_TRUE(same_bits(fast.parameters(), plain.parameters()));
-}
-
-TEST_P(HalfNetwork, StaysNearFp32) {
-  for (const char* arch : {"resnet8", "resnet18", "resnet50"}) {
-    NetworkConfig config = half_config(arch);
-    config.height = 33;
-    config.width = 35;
-    Rig half(config);
-    config.dtype = DType::kFloat32;
-    Rig full(config);
-    const double want = full.step();
-    EXPECT_NEAR(half.step(), want, (GetParam() == DType::kFloat16 ? 2e-2 : 5e-2) * want) << arch;
-  }
-}
-
-TEST_P(HalfNetwork, EvaluatesInFp32WithTheMasterWeights) {
-  NetworkConfig config = half_config("resnet18");
-  Rig half(config);
-  config.dtype = DType::kFloat32;
-  Rig full(config);
-  const auto got = half.network->forward_eval(half.images, config.batch);
-  const auto want = full.network->forward_eval(full.images, config.batch);
-  ASSERT_TRUE(got && want);
-  EXPECT_TRUE(same_bits(*got, *want));
-}
-
-TEST_P(HalfNetwork, ALossScaleOfAPowerOfTwoOnlyScales) {
-  // The scale keeps small gradients above the smallest half; with normal ones it changes no bit.
-  if (GetParam() == DType::kFloat16) return;
-  Rig plain(half_config("resnet8"));
-  Rig scaled(half_config("resnet8"));
-  ASSERT_TRUE(plain.network->forward_train(plain.images, plain.labels));
-  ASSERT_TRUE(scaled.network->forward_train(scaled.images, scaled.labels));
-  ASSERT_TRUE(plain.network->backward({}));
-  ASSERT_TRUE(scaled.network->backward({}, 1024));
-  const auto want = plain.network->gradient_bucket(0);
-  const auto got = scaled.network->gradient_bucket(0);
-  for (size_t i = 0; i < want.size(); ++i) {
-    ASSERT_EQ(got[i], 1024 * want[i]) << i;
-  }
-}
-
-TEST_P(HalfNetwork, HalvesTheActivations) {
-  NetworkConfig config;
-  config.arch = "resnet50";
-  config.batch = 8;
-  const auto full = Network::plan(config);
-  config.dtype = GetParam();
-  const auto half = Network::plan(config);
-  ASSERT_TRUE(full && half);
-  EXPECT_LE(static_cast<double>(half->memory().activations),
-            0.55 * static_cast<double>(full->memory().activations));
-}
-
-INSTANTIATE_TEST_SUITE_P(Types, HalfNetwork, testing::Values(DType::kFloat16, DType::kBFloat16),
-                         [](const auto& test) { return std::string(dtype_name(test.param)); });
 
 TEST(Network, TwoThreadsAgreeWithOneClosely) {
   NetworkConfig config = small_config();
