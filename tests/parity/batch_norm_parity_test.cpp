@@ -1,14 +1,12 @@
 // Batch norm with the ReLU and the shortcut that the passes fuse with it, on every map of the
 // networks, against PyTorch in fp64.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 
-#include "exchange.hpp"
 #include "layers.hpp"
 #include "shapes.hpp"
+#include "torch_parity.hpp"
 
 namespace npu::parity {
 namespace {
@@ -46,17 +44,9 @@ class Kept {
   model::Stored stored_;
 };
 
-class BatchNormParity : public testing::Test {
+class BatchNormParity : public TorchParity {
  protected:
-  void SetUp() override {
-    if (!torch_available()) GTEST_SKIP() << "python3-torch is not installed";
-  }
-
-  void judge() {
-    const Verdict verdict = exchange_.judge("layers.py");
-    ASSERT_TRUE(verdict.passed) << verdict.text;
-    std::printf("%s", verdict.text.c_str());
-  }
+  BatchNormParity() : TorchParity("layers.py") {}
 
   void parameters(const std::string& suffix, const BatchNormLayer& layer) {
     const auto c = static_cast<int64_t>(layer.bn.channels);
@@ -158,8 +148,6 @@ class BatchNormParity : public testing::Test {
     join(c, format, false);
     join(c, format, true);
   }
-
-  Exchange exchange_;
 
  private:
   void begin(const std::string& kind, const MapCase& c, Format format) {

@@ -1,16 +1,14 @@
 // Every layer shape of the networks, forward and backward, against PyTorch in fp64; odd shapes
 // besides.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 
-#include "exchange.hpp"
 #include "layers.hpp"
 #include "model/loss.hpp"
 #include "model/sgd.hpp"
 #include "shapes.hpp"
+#include "torch_parity.hpp"
 
 namespace npu::parity {
 namespace {
@@ -48,17 +46,9 @@ size_t product(std::initializer_list<int64_t> extents) {
   return static_cast<size_t>(count);
 }
 
-class LayersParity : public testing::Test {
+class LayersParity : public TorchParity {
  protected:
-  void SetUp() override {
-    if (!torch_available()) GTEST_SKIP() << "python3-torch is not installed";
-  }
-
-  void judge() {
-    const Verdict verdict = exchange_.judge("layers.py");
-    ASSERT_TRUE(verdict.passed) << verdict.text;
-    std::printf("%s", verdict.text.c_str());
-  }
+  LayersParity() : TorchParity("layers.py") {}
 
   void convolution(const ConvolutionCase& c) {
     const model::ConvShape& s = c.shape;
@@ -208,8 +198,6 @@ class LayersParity : public testing::Test {
     // Without momentum PyTorch keeps no buffer.
     if (params.momentum > 0) exchange_.output("v", {kCount}, v, 1e-6);
   }
-
-  Exchange exchange_;
 };
 
 TEST_F(LayersParity, ConvolutionsOfSmallNetworksMatchTorch) {

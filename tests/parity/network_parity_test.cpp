@@ -2,15 +2,13 @@
 // evaluation) in fp32 and with half activations, gradients against numeric ones, and loss curves
 // from our own initial weights.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <memory>
 
-#include "exchange.hpp"
 #include "layers.hpp"
 #include "model/network.hpp"
+#include "torch_parity.hpp"
 
 namespace npu::parity {
 namespace {
@@ -89,17 +87,9 @@ struct Bounds {
   double logits = 1e-5;
 };
 
-class NetworkParity : public testing::Test {
+class NetworkParity : public TorchParity {
  protected:
-  void SetUp() override {
-    if (!torch_available()) GTEST_SKIP() << "python3-torch is not installed";
-  }
-
-  void judge() {
-    const Verdict verdict = exchange_.judge("network.py");
-    ASSERT_TRUE(verdict.passed) << verdict.text;
-    std::printf("%s", verdict.text.c_str());
-  }
+  NetworkParity() : TorchParity("network.py") {}
 
   static std::string name_of(const model::NetworkConfig& c) {
     return fmt::format("{}:{}x{}x{}:n{}:{}", c.arch, c.height, c.width, c.channels, c.batch,
@@ -182,8 +172,6 @@ class NetworkParity : public testing::Test {
     }
     exchange_.output("losses", {steps}, losses, bound);
   }
-
-  Exchange exchange_;
 };
 
 model::NetworkConfig tiny(const char* arch, int side, int batch) {
