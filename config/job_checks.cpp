@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/load.hpp"
 #include "config/schema.hpp"
 
 namespace npu::config {
