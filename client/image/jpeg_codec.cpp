@@ -7,6 +7,8 @@
 #include <cstdio>
 // jpeglib.h needs size_t and FILE before it.
 #include <jpeglib.h>
+// jerror.h follows jpeglib.h.
+#include <jerror.h>
 
 #include <algorithm>
 #include <array>
@@ -42,9 +44,27 @@ ErrorManager& errors_of(j_common_ptr info) { return *static_cast<ErrorManager*>(
   longjmp(errors.jump, 1);
 }
 
+Fault fault_of(int message) noexcept {
+  switch (message) {
+    case JERR_BAD_PRECISION:    // 12 bits
+    case JERR_SOF_UNSUPPORTED:  // lossless, hierarchical
+    case JERR_ARITH_NOTIMPL:    // the library was built without
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_NOT_COMPILED:
+      return Fault::kUnsupported;
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+      return Fault::kTooLarge;
+    default:
+      return Fault::kDamaged;
+  }
+}
+
 [[noreturn]] void on_error(j_common_ptr info) {
   ErrorManager& errors = errors_of(info);
-  errors.fault = Fault::kDamaged;
+  errors.fault = fault_of(errors.msg_code);
   errors.format_message(info, errors.text.data());
   longjmp(errors.jump, 1);
 }

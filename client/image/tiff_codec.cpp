@@ -23,6 +23,7 @@ constexpr tmsize_t kMaxOneAllocation = tmsize_t{1} << 30;
 struct Stream {
   std::span<const uint8_t> bytes;
   uint64_t at = 0;
+  bool ended = false;  // more was asked for than there is
   std::array<char, 200> first_error{};
 };
 
@@ -30,8 +31,11 @@ Stream& stream_of(thandle_t handle) { return *static_cast<Stream*>(handle); }
 
 tmsize_t on_read(thandle_t handle, void* out, tmsize_t count) {
   Stream& stream = stream_of(handle);
-  if (count <= 0 || stream.at >= stream.bytes.size()) return 0;
-  const auto n = std::min<size_t>(static_cast<size_t>(count), stream.bytes.size() - stream.at);
+  if (count <= 0) return 0;
+  const uint64_t rest = stream.at < stream.bytes.size() ? stream.bytes.size() - stream.at : 0;
+  const auto n = std::min<size_t>(static_cast<size_t>(count), rest);
+  if (n < static_cast<size_t>(count)) stream.ended = true;
+  if (n == 0) return 0;
   std::memcpy(out, stream.bytes.data() + stream.at, n);
   stream.at += n;
   return static_cast<tmsize_t>(n);
@@ -114,7 +118,8 @@ class TiffCodec final : public Codec {
 
 tl::unexpected<Refusal> failed(const Stream& stream, const char* otherwise) {
   const bool known = stream.first_error[0] != '\0';
-  return refuse(Fault::kDamaged, "{}", known ? stream.first_error.data() : otherwise);
+  return refuse(stream.ended ? Fault::kTruncated : Fault::kDamaged, "{}",
+                known ? stream.first_error.data() : otherwise);
 }
 
 Outcome<void> TiffCodec::check_colours(TIFF* tiff) const {

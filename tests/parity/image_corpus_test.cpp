@@ -37,11 +37,12 @@ const std::map<std::string, Fault>& refused() {
       {"jpeg-cut-at-half.jpg", Fault::kTruncated},
       {"jpeg-progressive-cut.jpg", Fault::kTruncated},
       {"jpeg-exif-thumbnail-cut.jpg", Fault::kTruncated},
-      {"jpeg-12-bits.jpg", Fault::kDamaged},
+      {"jpeg-12-bits.jpg", Fault::kUnsupported},
       {"jpeg-no-width.jpg", Fault::kDamaged},
       {"jpeg-huge.jpg", Fault::kTooLarge},
       {"jpeg-no-tables.jpg", Fault::kDamaged},
-      {"jpeg-lossless.jpg", Fault::kDamaged},
+      {"jpeg-lossless.jpg", Fault::kUnsupported},
+      {"jpeg-2-components.jpg", Fault::kUnsupported},
 
       {"png-grey-16.png", Fault::kUnsupported},  // Pillow clips it to white
       {"png-cut-in-header.png", Fault::kTruncated},
@@ -70,8 +71,8 @@ const std::map<std::string, Fault>& refused() {
       {"tiff-float.tif", Fault::kUnsupported},
       {"tiff-premultiplied.tif", Fault::kUnsupported},
       {"tiff-lab.tif", Fault::kUnsupported},
-      {"tiff-cut-at-half.tif", Fault::kDamaged},
-      {"tiff-cut-in-directory.tif", Fault::kDamaged},
+      {"tiff-cut-at-half.tif", Fault::kTruncated},
+      {"tiff-cut-in-directory.tif", Fault::kTruncated},
       {"tiff-lzw-damaged.tif", Fault::kDamaged},
       {"tiff-huge.tif", Fault::kTooLarge},
 

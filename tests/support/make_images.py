@@ -117,6 +117,8 @@ def jpegs():
     yield "jpeg-no-width.jpg", patched(base, sof + 7, b"\0\0")
     yield "jpeg-huge.jpg", patched(base, sof + 5, struct.pack(">HH", 65000, 65000))
     yield "jpeg-no-tables.jpg", base[:2] + base[sof:]
+    two = struct.pack(">HHBHHB", 0xFFC0, 14, 8, 149, 203, 2) + b"\1\x11\0\2\x11\0"
+    yield "jpeg-2-components.jpg", base[:sof] + two + b"\xff\xda\0\x0a\2\1\0\2\0\0\x3f\0" + base[sos + 14:]
     yield "jpeg-lossless.jpg", patched(base, sof + 1, b"\xc3")
 
 
