@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "client/api/connection.hpp"
+#include "shm/base/rank_list.hpp"
 #include "shm/futex.hpp"
 #include "shm/segment.hpp"
 
@@ -20,17 +21,6 @@ namespace npu::client {
 namespace {
 
 using Promise = std::promise<Result<CheckpointReport>>;
-
-/// Ranks whose bit is not set, as "1,4".
-std::string missing_ranks(uint32_t joined, uint32_t world) {
-  std::string text;
-  for (uint32_t r = 0; r < world; ++r) {
-    if ((joined & (1u << r)) != 0) continue;
-    if (!text.empty()) text += ',';
-    text += std::to_string(r);
-  }
-  return text;
-}
 
 CheckpointReport to_report(const shm::CheckpointDone& done) {
   return {done.step, shm::get_text(done.path), done.bytes, done.durable_ms};
@@ -144,11 +134,12 @@ Result<void> Device::Impl::wait_complete() {
       return tl::unexpected(*error);
     }
     if (deadline.passed()) {
-      return fail(
-          Code::kDeadlineExceeded, "join run '{}': rank(s) {} of {} did not come within {} s",
-          options.run,
-          missing_ranks(board().members.joined_mask.load(std::memory_order_acquire), options.world),
-          options.world, static_cast<double>(options.join_timeout.count()) / 1000.0);
+      const uint32_t absent = ~board().members.joined_mask.load(std::memory_order_acquire) &
+                              ((1U << options.world) - 1);
+      return fail(Code::kDeadlineExceeded,
+                  "join run '{}': rank(s) {} of {} did not come within {} s", options.run,
+                  rank_list(absent), options.world,
+                  static_cast<double>(options.join_timeout.count()) / 1000.0);
     }
     // The doorbell was read before the state, so a change in between ends the sleep at once.
     submit().rank.waiting.fetch_add(1, std::memory_order_seq_cst);

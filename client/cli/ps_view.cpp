@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shm/base/dtype.hpp"
+#include "shm/base/rank_list.hpp"
 #include "shm/base/units.hpp"
 #include "shm/trace_summary.hpp"
 
@@ -49,19 +50,10 @@ std::string_view reduce_op_of(const TraceRecord& r) {
   return r.reduce_op == shm::kTraceNone ? "-" : reduce_op_name(static_cast<ReduceOp>(r.reduce_op));
 }
 
-std::string missing_ranks(const TraceRecord& r, const TraceSummary& s) {
-  std::string text;
-  for (uint32_t rank = 0; rank < shm::kMaxDevices; ++rank) {
-    if (((r.members & ~s.arrived) >> rank & 1) == 0) continue;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
-  }
-  return text;
-}
-
 std::string state_of(const TraceRecord& r, const TraceSummary& s) {
   const auto state = static_cast<TraceState>(r.state);
   std::string text(shm::trace_state_name(state));
-  const std::string missing = missing_ranks(r, s);
+  const std::string missing = rank_list(r.members & ~s.arrived);
   if (state == TraceState::kFailed) {
     text += fmt::format(": {}", code_name(static_cast<Code>(r.code)));
     if (r.culprit >= 0) text += fmt::format(", rank {}", r.culprit);

@@ -1,4 +1,4 @@
-// Words for submissions and ranks, for the sentences of failures.
+// Words for submissions, for the sentences of failures.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,5 @@ namespace npu::daemon {
 
 /// "all-reduce seq 12 (fp32, sum, 65536 elements)"; "... on communicator 66" beyond the world.
 [[nodiscard]] std::string describe(const Pending& pending);
-
-/// "0-2,4" for the set bits.
-[[nodiscard]] std::string rank_list(uint32_t mask);
 
 }  // namespace npu::daemon

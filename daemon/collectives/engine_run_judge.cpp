@@ -5,6 +5,7 @@
 #include "daemon/collectives/describe.hpp"
 #include "daemon/collectives/engine_run.hpp"
 #include "daemon/collectives/wait_cycle.hpp"
+#include "shm/base/rank_list.hpp"
 
 namespace npu::daemon {
 namespace {
