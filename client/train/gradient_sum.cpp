@@ -3,20 +3,6 @@
 #include <algorithm>
 
 namespace npu::client {
-namespace {
-
-constexpr size_t kRun = 16;  // parameters start at multiples of it, so buckets are whole runs
-
-void add(std::span<const float> from, std::span<float> to) noexcept {
-  NPU_CHECK(from.size() == to.size() && to.size() % kRun == 0);
-  const float* __restrict a = from.data();
-  float* __restrict b = to.data();
-  for (size_t i = 0; i < to.size(); i += kRun) {
-    for (size_t j = 0; j < kRun; ++j) b[i + j] += a[i + j];
-  }
-}
-
-}  // namespace
 
 uint64_t GradientSum::bytes(const model::Network& network) noexcept {
   return network.memory().gradients;
@@ -46,12 +32,13 @@ void GradientSum::keep(model::Network& network, size_t bucket, bool first) noexc
   if (first) {
     std::copy(from.begin(), from.end(), to.begin());
   } else {
-    add(from, to);
+    kernels_.add(to.data(), from.data(), to.data(), to.size());
   }
 }
 
 void GradientSum::add_to(model::Network& network, size_t bucket) const noexcept {
-  add(kept(network, bucket), gradients(network, bucket));
+  const std::span<float> to = gradients(network, bucket);
+  kernels_.add(to.data(), kept(network, bucket).data(), to.data(), to.size());
 }
 
 }  // namespace npu::client

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "client/train/arena.hpp"
+#include "model/kernels/kernels.hpp"
 #include "model/network.hpp"
 
 namespace npu::client {
@@ -28,6 +29,7 @@ class GradientSum {
   [[nodiscard]] static std::span<float> gradients(model::Network& network, size_t bucket) noexcept;
   [[nodiscard]] std::span<float> kept(model::Network& network, size_t bucket) const noexcept;
 
+  const model::Kernels& kernels_ = model::default_kernels();
   std::span<float> sum_;
 };
 
