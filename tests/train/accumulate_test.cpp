@@ -7,21 +7,15 @@
 namespace npu::train {
 namespace {
 
-constexpr data::ImageShape kShape{12, 12, 3};
-
 config::Job job_with(const std::string& devices, int batch, int passes) {
-  return job_of("name: accumulate\ndevices: '" + devices +
-                "'\nmodel: {arch: resnet8, num_classes: 5}\n"
-                "data: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-                "optimizer: {weight_decay: 1.0e-3}\n"
-                "collectives: {timeout: 20s, bucket_bytes: 64KiB}\ntrain: {batch_size: " +
-                std::to_string(batch) + ", accumulate: " + std::to_string(passes) + "}\n");
+  return small_job({.devices = devices,
+                    .batch = batch,
+                    .train = ", accumulate: " + std::to_string(passes),
+                    .collectives = ", bucket_bytes: 64KiB",
+                    .more = "optimizer: {weight_decay: 1.0e-3}\n"});
 }
 
-class AccumulateTest : public testing::Test {
- protected:
-  test::DaemonProcess daemon_;
-};
+class AccumulateTest : public TrainTest {};
 
 TEST_F(AccumulateTest, MatchesPytorchsMeanOverMicroBatchesAndRanks) {
   const golden::Golden want =
@@ -29,14 +23,14 @@ TEST_F(AccumulateTest, MatchesPytorchsMeanOverMicroBatchesAndRanks) {
   ASSERT_EQ(want.losses.size(), 8u);
   const std::vector<double> rates = {0.02, 0.02, 0.02, 0.02, 0.002, 0.002, 0.002, 0.002};
   Tensors got;
-  const auto losses = train_golden(daemon_, job_with("0-1", 24, 3), kShape, rates, got);
+  const auto losses = train_golden(daemon_, job_with("0-1", 24, 3), rates, got);
   ASSERT_EQ(losses.size(), 8u);
   for (size_t s = 0; s < 8; ++s) EXPECT_NEAR(losses[s], want.losses[s], 1e-4 * want.losses[s]);
   const double worst = distance(got, want);
   std::printf("largest relative difference of a tensor: %.1e\n", worst);
   EXPECT_LE(worst, 1e-4);
   // One pass over the whole batch has other batch statistics: the test can tell.
-  train_golden(daemon_, job_with("0-1", 24, 1), kShape, rates, got);
+  train_golden(daemon_, job_with("0-1", 24, 1), rates, got);
   EXPECT_GT(distance(got, want), 1e-3);
 }
 
@@ -50,7 +44,7 @@ TEST_F(AccumulateTest, GradientIsTheSumOfThePassesToTheBit) {
     ASSERT_TRUE(planned->bind(heap));
     planned->initialise(0);
     golden::fill(*planned);
-    GoldenBatches batches(job, kShape, 1);
+    GoldenBatches batches(job, 1);
     std::vector<float> want(planned->parameters_flat().size());
     for (int k = 0; k < 2; ++k) {
       const data::Batch batch = batches.of(0, 0, k);

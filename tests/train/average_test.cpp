@@ -4,24 +4,16 @@
 namespace npu::train {
 namespace {
 
-constexpr data::ImageShape kShape{12, 12, 3};
-
-class AverageTest : public testing::Test {
- protected:
-  test::DaemonProcess daemon_;
-};
+class AverageTest : public TrainTest {};
 
 TEST_F(AverageTest, IsTheRecursionOverParametersAndBuffersAndEqualOnAllRanks) {
-  const config::Job job = job_of(
-      "name: average\ndevices: [0, 1]\nmodel: {arch: resnet8, num_classes: 5}\n"
-      "data: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-      "train: {batch_size: 8, ema_decay: 0.75}\ncollectives: {timeout: 20s}\n");
+  const config::Job job = small_job({.train = ", ema_decay: 0.75"});
   std::array<std::vector<float>, 2> averages;
   on_ranks(daemon_, job, [&](Replica& replica) {
     model::Network& network = replica.network();
     ASSERT_NE(replica.average(), nullptr);
     Tensors want = tensors_of(network);  // it starts at the initial weights
-    GoldenBatches batches(job, kShape, 3);
+    GoldenBatches batches(job, 3);
     client::Stepper stepper(replica);
     for (int s = 0; s < 3; ++s) {
       ASSERT_TRUE(step(stepper, batches, s, replica, 0.05));

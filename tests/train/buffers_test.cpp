@@ -4,30 +4,20 @@
 namespace npu::train {
 namespace {
 
-constexpr data::ImageShape kShape{12, 12, 3};
-
-config::Job job_with(const std::string& bn_buffers) {
-  return job_of(
-      "name: buffers\ndevices: [0, 1, 2]\nmodel: {arch: resnet8, num_classes: 5, "
-      "bn_buffers: " +
-      bn_buffers +
-      "}\ndata: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-      "train: {batch_size: 12}\ncollectives: {timeout: 20s}\n");
-}
-
 struct Buffers {
   std::vector<float> trained, validated, left;
 };
 
-class BuffersTest : public testing::Test {
+class BuffersTest : public TrainTest {
  protected:
   /// Of each rank: after two steps, in validation, and after it and a checkpoint.
   std::vector<Buffers> run(const std::string& bn_buffers) {
-    const config::Job job = job_with(bn_buffers);
+    const config::Job job =
+        small_job({.devices = "0-2", .batch = 12, .model = ", bn_buffers: " + bn_buffers});
     std::vector<Buffers> all(3);
     on_ranks(daemon_, job, [&](Replica& replica) {
       golden::fill(replica.network());
-      GoldenBatches batches(job, kShape, 2);
+      GoldenBatches batches(job, 2);
       client::Stepper stepper(replica);
       for (int s = 0; s < 2; ++s) ASSERT_TRUE(step(stepper, batches, s, replica, 0.1));
       Buffers& mine = all[static_cast<size_t>(replica.rank())];
@@ -55,8 +45,6 @@ class BuffersTest : public testing::Test {
    public:
     void on_event(const client::Event&) override {}
   };
-
-  test::DaemonProcess daemon_;
 };
 
 TEST_F(BuffersTest, Rank0sReplaceTheOthers) {

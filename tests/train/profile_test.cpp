@@ -9,41 +9,28 @@
 namespace npu::train {
 namespace {
 
-constexpr data::ImageShape kShape{12, 12, 3};
-
-std::string job_text(const std::string& devices, int batch, const std::string& more) {
-  return "name: profile\ndevices: '" + devices +
-         "'\nmodel: {arch: resnet8, num_classes: 5}\n"
-         "data: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-         "train: {epochs: 4, batch_size: " +
-         std::to_string(batch) + "}\ncollectives: {timeout: 20s, bucket_bytes: 64KiB}\n" + more;
+config::Job job_with(const std::string& devices, int batch, const std::string& more) {
+  return small_job(
+      {.devices = devices, .batch = batch, .collectives = ", bucket_bytes: 64KiB", .more = more});
 }
 
-class ProfileTest : public testing::Test {
- protected:
-  std::vector<double> train(const config::Job& job, const std::vector<double>& rates,
-                            Tensors& weights) {
-    return train_golden(daemon_, job, kShape, rates, weights);
-  }
-
-  test::DaemonProcess daemon_;
-};
+class ProfileTest : public TrainTest {};
 
 TEST_F(ProfileTest, TfMatchesItsRulesInNumpyAcrossDropsOfTheRate) {
   const golden::Golden want =
       golden::read_golden(std::string(NPU_GOLDEN_DIR) + "/recipe_tf.golden");
   ASSERT_EQ(want.losses.size(), 12u);
   const config::Job job =
-      job_of(job_text("0-1", 8,
-                      "profile: tf\noptimizer: {lr: 0.04, weight_decay: 1.0e-3}\n"
-                      "schedule: {kind: multistep, milestones: [2, 3], warmup_epochs: 1}\n"));
+      job_with("0-1", 8,
+               "profile: tf\noptimizer: {lr: 0.04, weight_decay: 1.0e-3}\n"
+               "schedule: {kind: multistep, milestones: [2, 3], warmup_epochs: 1}\n");
   const auto rate = client::LearningRate::of(job, 3);
   ASSERT_TRUE(rate);
   std::vector<double> rates;
   for (int s = 0; s < 12; ++s) rates.push_back(rate->at(s / 3, s % 3));
 
   Tensors got;
-  const std::vector<double> losses = train(job, rates, got);
+  const std::vector<double> losses = train_golden(daemon_, job, rates, got);
 
   ASSERT_EQ(losses.size(), 12u);
   for (size_t s = 0; s < 12; ++s) EXPECT_NEAR(losses[s], want.losses[s], 1e-4 * want.losses[s]);
@@ -54,7 +41,7 @@ TEST_F(ProfileTest, TfMatchesItsRulesInNumpyAcrossDropsOfTheRate) {
   // The same with the other profile's momentum and decay is somewhere else: the test can tell.
   config::Job other = job;
   other.profile = config::Profile::kPytorch;
-  train(other, rates, got);
+  train_golden(daemon_, other, rates, got);
   EXPECT_GT(distance(got, want), 1e-3);
 }
 
@@ -64,8 +51,9 @@ TEST_F(ProfileTest, BothProfilesGiveTheSameGradient) {
   const std::string plain = "optimizer: {lr: 0.5, momentum: 0.9, weight_decay: 0}\n";
   for (const char* devices : {"0", "0-1", "0-3"}) {
     Tensors torch, tf;
-    const auto one = train(job_of(job_text(devices, 16, plain)), {0.5}, torch);
-    const auto other = train(job_of(job_text(devices, 16, "profile: tf\n" + plain)), {0.5}, tf);
+    const auto one = train_golden(daemon_, job_with(devices, 16, plain), {0.5}, torch);
+    const auto other =
+        train_golden(daemon_, job_with(devices, 16, "profile: tf\n" + plain), {0.5}, tf);
     ASSERT_FALSE(torch.empty());
     EXPECT_EQ(torch, tf) << devices;
     EXPECT_EQ(one, other) << "the loss shown is the mean over the job";
@@ -80,7 +68,7 @@ TEST_F(ProfileTest, TfDecayDoesNotDependOnTheNumberOfRanks) {
   const std::array<const char*, 4> devices = {"0", "0-1", "0-3", "0-7"};
   for (size_t i = 0; i < devices.size(); ++i) {
     const config::Job job =
-        job_of(job_text(devices[i], 16, "profile: tf\noptimizer: {lr: 0.5, weight_decay: 0.01}\n"));
+        job_with(devices[i], 16, "profile: tf\noptimizer: {lr: 0.5, weight_decay: 0.01}\n");
     on_ranks(daemon_, job, [&](Replica& replica) {
       model::Network& network = replica.network();
       golden::fill(network);
@@ -88,7 +76,7 @@ TEST_F(ProfileTest, TfDecayDoesNotDependOnTheNumberOfRanks) {
       network.import_state(fc, std::vector<float>(network.state()[fc].count));
       network.import_state(fc + 1, bias);
       if (replica.rank() == 0) before = tensors_of(network);
-      GoldenBatches batches(job, kShape, 1);
+      GoldenBatches batches(job, 1);
       data::Batch batch = batches.of(0, replica.rank(), 0);
       std::fill_n(batch.labels, batch.n, 0);
       client::Stepper sut(replica);

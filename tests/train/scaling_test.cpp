@@ -18,17 +18,14 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr data::ImageShape kShape{12, 12, 3};
 constexpr double kRate = 0.05;
 
-std::string job_text(const std::string& devices, const std::string& more = "",
+/// Four images a rank.
+config::Job job_with(const std::string& devices, const std::string& more = "",
                      const std::string& collectives = "") {
-  const int ranks = devices.size() > 1 ? devices[2] - '0' + 1 : 1;
-  return "name: scaling\ndevices: '" + devices +
-         "'\nmodel: {arch: resnet8, num_classes: 5}\n"
-         "data: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-         "train: {epochs: 4, batch_size: " +
-         std::to_string(4 * ranks) + "}\ncollectives: {timeout: 20s" + collectives + "}\n" + more;
+  const int ranks = devices[2] - '0' + 1;
+  return small_job(
+      {.devices = devices, .batch = 4 * ranks, .collectives = collectives, .more = more});
 }
 
 constexpr const char* kFp16 = ", allreduce_dtype: fp16";
@@ -63,7 +60,7 @@ Seen watch(Stepper& sut, Replica& replica, const data::Batch& batch) {
           moved(momentum, network.momentum_flat()), moved(buffers, network.bn_buffers())};
 }
 
-class ScalingTest : public testing::Test {
+class ScalingTest : public TrainTest {
  protected:
   struct Outcome {
     std::vector<uint64_t> digests;                       // by rank
@@ -80,7 +77,7 @@ class ScalingTest : public testing::Test {
     outcome.scaler.resize(static_cast<size_t>(job.world()));
     on_ranks(daemon_, job, [&](Replica& replica) {
       const auto rank = static_cast<size_t>(replica.rank());
-      GoldenBatches batches(job, kShape, steps);
+      GoldenBatches batches(job, steps);
       Stepper sut(replica, scaler);
       for (int s = 0; s < steps; ++s) {
         data::Batch batch = batches.of(s, replica.rank(), 0);
@@ -107,7 +104,7 @@ class ScalingTest : public testing::Test {
     std::vector<Error> errors;
     int failed_at = -1;
     on_ranks(daemon_, job, [&](Replica& replica) {
-      GoldenBatches batches(job, kShape, steps);
+      GoldenBatches batches(job, steps);
       Stepper sut(replica, scaler);
       for (int s = 0; s < steps; ++s) {
         data::Batch batch = batches.of(s, replica.rank(), 0);
@@ -127,8 +124,6 @@ class ScalingTest : public testing::Test {
     EXPECT_EQ(failed_at, steps - 1);
     return errors.front();
   }
-
-  test::DaemonProcess daemon_;
 };
 
 void spoil_rank_2_at_step_1(data::Batch& batch, int step, int rank) {
@@ -137,7 +132,7 @@ void spoil_rank_2_at_step_1(data::Batch& batch, int step, int rank) {
 
 TEST_F(ScalingTest, InfinityOnOneRankSkipsTheStepOnAll) {
   for (const char* wire : {"", kFp16}) {
-    const Outcome got = train(job_of(job_text("0-3", "", wire)), 3, model::dynamic_scale(256, 2000),
+    const Outcome got = train(job_with("0-3", "", wire), 3, model::dynamic_scale(256, 2000),
                               spoil_rank_2_at_step_1);
     EXPECT_THAT(got.skipped, ElementsAre(false, true, false));
     EXPECT_THAT(got.scales, ElementsAre(256, 256, 128));
@@ -151,17 +146,16 @@ TEST_F(ScalingTest, InfinityOnOneRankSkipsTheStepOnAll) {
 }
 
 TEST_F(ScalingTest, StaticScaleSkipsTooButStays) {
-  const Outcome got =
-      train(job_of(job_text("0-3")), 3, model::static_scale(1024), spoil_rank_2_at_step_1);
+  const Outcome got = train(job_with("0-3"), 3, model::static_scale(1024), spoil_rank_2_at_step_1);
   EXPECT_THAT(got.skipped, ElementsAre(false, true, false));
   EXPECT_THAT(got.scales, Each(1024));
   EXPECT_THAT(got.digests, Each(got.digests[0]));
 }
 
 TEST_F(ScalingTest, RunningStatisticsMoveInASkippedStep) {
-  const config::Job job = job_of(job_text("0-1"));
+  const config::Job job = job_with("0-1");
   on_ranks(daemon_, job, [&](Replica& replica) {
-    GoldenBatches batches(job, kShape, 1);
+    GoldenBatches batches(job, 1);
     data::Batch batch = batches.of(0, replica.rank(), 0);
     if (replica.rank() == 1) batch.images[0] = std::numeric_limits<float>::infinity();
     Stepper sut(replica, model::static_scale(1024));
@@ -173,8 +167,7 @@ TEST_F(ScalingTest, RunningStatisticsMoveInASkippedStep) {
 
 TEST_F(ScalingTest, WithoutAScalerInfinityEndsTheJobAndIsNamed) {
   for (const char* more : {"", "optimizer: {clip_grad_norm: 1}\n"}) {
-    const Error got =
-        failure(job_of(job_text("0-3", more)), 2, std::nullopt, spoil_rank_2_at_step_1);
+    const Error got = failure(job_with("0-3", more), 2, std::nullopt, spoil_rank_2_at_step_1);
     EXPECT_EQ(got.exit, Exit::kBadData);
     EXPECT_THAT(got.message, HasSubstr("training diverged: the gradient of 'fc."));
     EXPECT_THAT(got.message, HasSubstr("' holds NaN"));
@@ -182,7 +175,7 @@ TEST_F(ScalingTest, WithoutAScalerInfinityEndsTheJobAndIsNamed) {
 }
 
 TEST_F(ScalingTest, FiftySkipsInARowEndTheJob) {
-  const config::Job job = job_of(job_text("0-1"));
+  const config::Job job = job_with("0-1");
   const Error got =
       failure(job, 51, model::dynamic_scale(65536, 2000), [](data::Batch& batch, int step, int) {
         if (step > 0) batch.images[0] = std::nanf("");
@@ -194,15 +187,14 @@ TEST_F(ScalingTest, FiftySkipsInARowEndTheJob) {
 }
 
 TEST_F(ScalingTest, OverflowOnTheWireIsNamedAsInfinity) {
-  const config::Job job = job_of(job_text("0-1", "precision: {max_skips: 3}\n", kFp16));
+  const config::Job job = job_with("0-1", "precision: {max_skips: 3}\n", kFp16);
   const Error got = failure(job, 3, model::static_scale(0x1p24), [](data::Batch&, int, int) {});
   EXPECT_THAT(got.message, HasSubstr("gradients non-finite for 3 consecutive steps"));
   EXPECT_THAT(got.message, HasSubstr("' holds infinity"));
 }
 
 TEST_F(ScalingTest, DynamicScaleFallsUntilTheWireHoldsTheGradients) {
-  const Outcome got =
-      train(job_of(job_text("0-3", "", kFp16)), 14, model::dynamic_scale(0x1p24, 2000));
+  const Outcome got = train(job_with("0-3", "", kFp16), 14, model::dynamic_scale(0x1p24, 2000));
   ASSERT_EQ(got.scales.size(), 14u);
   EXPECT_TRUE(got.skipped.front());
   EXPECT_FALSE(got.skipped.back());
@@ -214,7 +206,7 @@ TEST_F(ScalingTest, DynamicScaleFallsUntilTheWireHoldsTheGradients) {
 
 TEST_F(ScalingTest, PowerOfTwoScaleDoesNotChangeTheBits) {
   // fp32 everywhere: what is scaled and unscaled by a power of two is what it was.
-  const config::Job job = job_of(job_text("0-1"));
+  const config::Job job = job_with("0-1");
   const Outcome plain = train(job, 3, std::nullopt);
   const Outcome scaled = train(job, 3, model::static_scale(1024));
   EXPECT_EQ(scaled.digests, plain.digests);
@@ -222,18 +214,18 @@ TEST_F(ScalingTest, PowerOfTwoScaleDoesNotChangeTheBits) {
   accumulating.train.accumulate = 2;
   EXPECT_EQ(train(accumulating, 3, model::static_scale(1024)).digests,
             train(accumulating, 3, std::nullopt).digests);
-  const config::Job clipped = job_of(job_text("0-1", "optimizer: {clip_grad_norm: 0.1}\n"));
+  const config::Job clipped = job_with("0-1", "optimizer: {clip_grad_norm: 0.1}\n");
   EXPECT_EQ(train(clipped, 3, model::static_scale(1024)).digests,
             train(clipped, 3, std::nullopt).digests);
 }
 
 TEST_F(ScalingTest, ScalerThatWasSavedGoesOnAsIfNothingHappened) {
-  const config::Job job = job_of(job_text("0-1", "", kFp16));
+  const config::Job job = job_with("0-1", "", kFp16);
   const GradScalerState start = model::dynamic_scale(0x1p22, 2);
   const Outcome straight = train(job, 6, start);
   Outcome resumed;
   on_ranks(daemon_, job, [&](Replica& replica) {
-    GoldenBatches batches(job, kShape, 6);
+    GoldenBatches batches(job, 6);
     std::optional<GradScalerState> saved = start;
     for (int s = 0; s < 6; s += 3) {
       Stepper sut(replica, saved);
@@ -254,8 +246,7 @@ TEST_F(ScalingTest, ScalerThatWasSavedGoesOnAsIfNothingHappened) {
 }
 
 TEST_F(ScalingTest, EightRanksOf40000AverageTo40000) {
-  const config::Job job =
-      job_of(job_text("0-7", "", ", bucket_bytes: 64KiB, allreduce_dtype: fp16"));
+  const config::Job job = job_with("0-7", "", ", bucket_bytes: 64KiB, allreduce_dtype: fp16");
   on_ranks(daemon_, job, [](Replica& replica) {
     model::Network& network = replica.network();
     client::GradientReducer sut(network, replica.world(), replica.collective_options(),
@@ -284,7 +275,7 @@ TEST_F(ScalingTest, EightRanksOf40000AverageTo40000) {
 
 TEST_F(ScalingTest, NeitherAlgorithmNorBucketsChangeTheBits) {
   const auto digest = [&](const std::string& collectives, const std::string& more = "") {
-    const Outcome got = train(job_of(job_text("0-3", more, collectives)), 3, std::nullopt);
+    const Outcome got = train(job_with("0-3", more, collectives), 3, std::nullopt);
     EXPECT_THAT(got.digests, Each(got.digests[0]));
     return got.digests[0];
   };
@@ -310,9 +301,9 @@ TEST_F(ScalingTest, NeitherAlgorithmNorBucketsChangeTheBits) {
 TEST_F(ScalingTest, HalfWireStaysCloseToTheFullOne) {
   Tensors full, half;
   for (const bool fp16 : {false, true}) {
-    const config::Job job = job_of(job_text("0-3", "", fp16 ? kFp16 : ""));
+    const config::Job job = job_with("0-3", "", fp16 ? kFp16 : "");
     on_ranks(daemon_, job, [&](Replica& replica) {
-      GoldenBatches batches(job, kShape, 1);
+      GoldenBatches batches(job, 1);
       Stepper sut(replica, model::static_scale(1024));
       ASSERT_TRUE(run(sut, batches.of(0, replica.rank(), 0)));
       if (replica.rank() != 0) return;
@@ -343,9 +334,9 @@ TEST_F(ScalingTest, ClippingScalesTheWholeGradientToTheNorm) {
   const std::string text = "optimizer: {weight_decay: 0, clip_grad_norm: ";
   std::vector<std::vector<float>> momentum;
   for (const char* limit : {"0", "0.25"}) {
-    const config::Job job = job_of(job_text("0-1", text + limit + "}\n"));
+    const config::Job job = job_with("0-1", text + limit + "}\n");
     on_ranks(daemon_, job, [&](Replica& replica) {
-      GoldenBatches batches(job, kShape, 1);
+      GoldenBatches batches(job, 1);
       Stepper sut(replica);
       ASSERT_TRUE(run(sut, batches.of(0, replica.rank(), 0)));
       if (replica.rank() == 0) momentum.push_back(copy_of(replica.network().momentum_flat()));

@@ -7,20 +7,15 @@
 namespace npu::train {
 namespace {
 
-constexpr data::ImageShape kShape{12, 12, 3};
-
-config::Job job_with(const std::string& devices, const std::string& model) {
-  return job_of("name: sync-bn\ndevices: '" + devices +
-                "'\nmodel: {arch: resnet8, num_classes: 5, " + model +
-                "}\ndata: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
-                "train: {batch_size: 16}\noptimizer: {weight_decay: 1.0e-3}\n"
-                "collectives: {timeout: 20s, bucket_bytes: 64KiB}\n");
+config::Job job_with(const std::string& devices, const std::string& sync_bn) {
+  return small_job({.devices = devices,
+                    .batch = 16,
+                    .model = ", sync_bn: " + sync_bn,
+                    .collectives = ", bucket_bytes: 64KiB",
+                    .more = "optimizer: {weight_decay: 1.0e-3}\n"});
 }
 
-class SyncBnTest : public testing::Test {
- protected:
-  test::DaemonProcess daemon_;
-};
+class SyncBnTest : public TrainTest {};
 
 TEST_F(SyncBnTest, AnyNumberOfRanksTrainsAsPytorchDoesOnOne) {
   const golden::Golden want =
@@ -29,8 +24,7 @@ TEST_F(SyncBnTest, AnyNumberOfRanksTrainsAsPytorchDoesOnOne) {
   const std::vector<double> rates(6, 0.02);
   for (const char* devices : {"0", "0-1", "0-3"}) {
     Tensors got;
-    const auto losses =
-        train_golden(daemon_, job_with(devices, "sync_bn: true"), kShape, rates, got);
+    const auto losses = train_golden(daemon_, job_with(devices, "true"), rates, got);
     ASSERT_EQ(losses.size(), 6u);
     for (size_t s = 0; s < 6; ++s) EXPECT_NEAR(losses[s], want.losses[s], 1e-4 * want.losses[s]);
     const double worst = distance(got, want, true);
@@ -39,17 +33,17 @@ TEST_F(SyncBnTest, AnyNumberOfRanksTrainsAsPytorchDoesOnOne) {
   }
   // With statistics of its own each rank is somewhere else: the test can tell.
   Tensors local;
-  train_golden(daemon_, job_with("0-1", "sync_bn: false"), kShape, rates, local);
+  train_golden(daemon_, job_with("0-1", "false"), rates, local);
   EXPECT_GT(distance(local, want), 1e-3);
 }
 
 TEST_F(SyncBnTest, RankThatLeavesEndsTheStepOfTheOthersWithAnError) {
-  const config::Job job = job_with("0-1", "sync_bn: true");
+  const config::Job job = job_with("0-1", "true");
   on_ranks(
       daemon_, job,
       [&](Replica& replica) {
         if (replica.rank() == 1) return;  // its replica goes, and the device with it
-        GoldenBatches batches(job, kShape, 1);
+        GoldenBatches batches(job, 1);
         client::Stepper sut(replica);
         const auto pass = sut.pass(batches.of(0, 0, 0));
         ASSERT_FALSE(pass);

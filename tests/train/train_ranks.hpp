@@ -26,6 +26,33 @@ inline config::Job job_of(const std::string& text) {
   return job ? *job : config::Job{};
 }
 
+/// What a job of the tests here says beyond its network and its data; text of a section goes on
+/// behind what it has, as in ", sync_bn: true".
+struct SmallJob {
+  std::string devices = "0-1";
+  int batch = 8;  // over all ranks
+  std::string model{}, train{}, collectives{};
+  std::string more{};  // whole sections
+};
+
+/// The images of small_job.
+inline constexpr data::ImageShape kShape{12, 12, 3};
+
+/// The smallest network on small images of five classes.
+inline config::Job small_job(const SmallJob& job) {
+  return job_of("name: small\ndevices: '" + job.devices +
+                "'\nmodel: {arch: resnet8, num_classes: 5" + job.model +
+                "}\ndata: {format: synthetic, train_samples: 64, val_samples: 8, image_size: 12}\n"
+                "train: {epochs: 4, batch_size: " +
+                std::to_string(job.batch) + job.train + "}\ncollectives: {timeout: 20s" +
+                job.collectives + "}\n" + job.more);
+}
+
+class TrainTest : public testing::Test {
+ protected:
+  test::DaemonProcess daemon_;
+};
+
 /// Runs `body` on every rank of `job`, after the broadcast of rank 0's state. The ranks end
 /// together, unless `ends` is false: then each leaves as it likes.
 inline void on_ranks(const test::DaemonProcess& daemon, const config::Job& job,
@@ -68,9 +95,9 @@ inline Tensors tensors_of(const model::Network& network) {
 /// and micro-batch k take a contiguous share each.
 class GoldenBatches {
  public:
-  GoldenBatches(const config::Job& job, const data::ImageShape& shape, int steps)
+  GoldenBatches(const config::Job& job, int steps)
       : job_(job),
-        elements_(shape.elements()),
+        elements_(kShape.elements()),
         images_(golden::images(static_cast<size_t>(steps * job.train.batch_size) * elements_)),
         labels_(golden::labels(static_cast<size_t>(steps * job.train.batch_size),
                                job.model.num_classes)) {}
@@ -118,12 +145,11 @@ inline double distance(const Tensors& got, const golden::Golden& want, bool runn
 /// Steps of the golden batches at these rates, from the golden weights; returns rank 0's losses and
 /// weights.
 inline std::vector<double> train_golden(const test::DaemonProcess& daemon, const config::Job& job,
-                                        const data::ImageShape& shape,
                                         const std::vector<double>& rates, Tensors& weights) {
   std::vector<double> losses;
   on_ranks(daemon, job, [&](Replica& replica) {
     golden::fill(replica.network());
-    GoldenBatches batches(job, shape, static_cast<int>(rates.size()));
+    GoldenBatches batches(job, static_cast<int>(rates.size()));
     client::Stepper sut(replica);
     for (size_t s = 0; s < rates.size(); ++s) {
       const auto metrics = step(sut, batches, static_cast<int>(s), replica, rates[s]);
