@@ -68,8 +68,8 @@ Result<void> RunTable::check_device(const JoinRequest& r) const {
   }
   return fail_exit(
       Code::kUnavailable, Exit::kBusy,
-      "attach device {}: rank {} (pid {}) of run '{}' holds it since {}; run `npu info`", r.device,
-      lease.rank, lease.pid, lease.run->name, clock_time(lease.since_unix));
+      "attach device {} for pid {}: rank {} (pid {}) of run '{}' holds it since {}; run `npu info`",
+      r.device, r.pid, lease.rank, lease.pid, lease.run->name, clock_time(lease.since_unix));
 }
 
 Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
