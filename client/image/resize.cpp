@@ -51,9 +51,13 @@ void Resizer::resize(const Image& image, const ResizePlan& plan, std::span<uint8
   const size_t row_bytes = static_cast<size_t>(part.width) * channels;
   const size_t narrow_stride = row_bytes + kRowSlack;
   narrow_.resize(std::max(narrow_.size(), narrow_stride * static_cast<size_t>(source.height)));
-  const HorizontalArgs horizontal{
-      image.at(source.top, plan.from.left),      image.stride(), source.height,
-      columns_.prepare(column_axis(plan, part)), narrow_.data(), narrow_stride};
+  const HorizontalArgs horizontal{image.at(source.top, source.left),
+                                  image.stride(),
+                                  source.height,
+                                  columns_.prepare(column_axis(plan, part)),
+                                  source.left - plan.from.left,
+                                  narrow_.data(),
+                                  narrow_stride};
   (channels == 3 ? kernels_->horizontal_rgb : kernels_->horizontal_grey)(horizontal);
   uint8_t* first = out.data() + static_cast<size_t>(part.top - plan.window.top) * out_stride +
                    static_cast<size_t>(part.left - plan.window.left) * channels;

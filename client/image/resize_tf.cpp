@@ -1,6 +1,7 @@
 // TensorFlow's ResizeBilinear: four neighbours, no antialias, fp32.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "client/image/resize.hpp"
 #include "shm/base/error.hpp"
@@ -22,6 +23,11 @@ struct Neighbours {
   int upper;
   float share;
 };
+
+float between(uint8_t first, uint8_t second, float share) noexcept {
+  return static_cast<float>(first) +
+         (static_cast<float>(second) - static_cast<float>(first)) * share;
+}
 
 Reach reach_tf(int in, int out, int first, int end) noexcept {
   const int begin = std::max(0, first);
@@ -46,28 +52,27 @@ void resize_tf(const Image& image, const ResizePlan& plan, std::span<float> out)
   NPU_CHECK(out.size() == channels * static_cast<size_t>(plan.window.width) *
                               static_cast<size_t>(plan.window.height));
   NPU_CHECK_MSG(image.region.covers(needed_tf(plan)), "resize of pixels that were not decoded");
-  float* pixel = out.data();
-  for (int y = plan.window.top; y < plan.window.bottom(); ++y) {
-    const bool row_inside = y >= 0 && y < plan.to.height;
+  std::fill(out.begin(), out.end(), 0.0f);
+  const int left = std::max(0, plan.window.left);
+  const int right = std::min(plan.to.width, plan.window.right());
+  std::vector<Neighbours> columns;
+  for (int x = left; x < right; ++x) columns.emplace_back(x, plan.from.width, plan.to.width);
+  const ptrdiff_t shift = plan.from.left - image.region.left;
+  const size_t out_stride = static_cast<size_t>(plan.window.width) * channels;
+  for (int y = std::max(0, plan.window.top); y < std::min(plan.to.height, plan.window.bottom());
+       ++y) {
     const Neighbours rows(y, plan.from.height, plan.to.height);
-    for (int x = plan.window.left; x < plan.window.right(); ++x, pixel += channels) {
-      if (!row_inside || x < 0 || x >= plan.to.width) {
-        std::fill_n(pixel, channels, 0.0f);
-        continue;
-      }
-      const Neighbours columns(x, plan.from.width, plan.to.width);
-      const int left = plan.from.left + columns.lower;
-      const int right = plan.from.left + columns.upper;
-      const uint8_t* top_left = image.at(plan.from.top + rows.lower, left);
-      const uint8_t* top_right = image.at(plan.from.top + rows.lower, right);
-      const uint8_t* bottom_left = image.at(plan.from.top + rows.upper, left);
-      const uint8_t* bottom_right = image.at(plan.from.top + rows.upper, right);
-      for (size_t c = 0; c < channels; ++c) {
-        const float top = static_cast<float>(top_left[c]) +
-                          static_cast<float>(top_right[c] - top_left[c]) * columns.share;
-        const float bottom = static_cast<float>(bottom_left[c]) +
-                             static_cast<float>(bottom_right[c] - bottom_left[c]) * columns.share;
-        pixel[c] = top + (bottom - top) * rows.share;
+    const uint8_t* top = image.at(plan.from.top + rows.lower, image.region.left);
+    const uint8_t* bottom = image.at(plan.from.top + rows.upper, image.region.left);
+    float* pixel = out.data() + static_cast<size_t>(y - plan.window.top) * out_stride +
+                   static_cast<size_t>(left - plan.window.left) * channels;
+    for (const Neighbours& column : columns) {
+      const ptrdiff_t l = (column.lower + shift) * image.channels;
+      const ptrdiff_t r = (column.upper + shift) * image.channels;
+      for (ptrdiff_t c = 0; c < image.channels; ++c) {
+        const float upper = between(top[l + c], top[r + c], column.share);
+        const float lower = between(bottom[l + c], bottom[r + c], column.share);
+        *pixel++ = upper + (lower - upper) * rows.share;
       }
     }
   }

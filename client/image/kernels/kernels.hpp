@@ -16,7 +16,8 @@ struct HorizontalArgs {
   const uint8_t* in;
   size_t in_stride;
   int rows;
-  Weights weights;
+  Weights weights;  // begin counts from pixel `first` of the source's rows...
+  int first;        // ...which is pixel 0 of `in`
   uint8_t* out;
   size_t out_stride;
 };

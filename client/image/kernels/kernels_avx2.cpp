@@ -60,7 +60,7 @@ void horizontal_rows(const HorizontalArgs& a, int first) {
   const uint8_t* in = a.in + static_cast<size_t>(first) * a.in_stride;
   uint8_t* out = a.out + static_cast<size_t>(first) * a.out_stride;
   for (int x = 0; x < w.count; ++x, out += 3) {
-    const uint8_t* pixels = in + static_cast<ptrdiff_t>(w.begin[x]) * 3;
+    const uint8_t* pixels = in + static_cast<ptrdiff_t>(w.begin[x] - a.first) * 3;
     const int16_t* high = w.high + static_cast<ptrdiff_t>(x) * w.width;
     const int16_t* low = w.low + static_cast<ptrdiff_t>(x) * w.width;
     Sums sums[kRows];

@@ -25,7 +25,7 @@ void horizontal(const HorizontalArgs& a) {
     const uint8_t* in = a.in + static_cast<size_t>(y) * a.in_stride;
     uint8_t* out = a.out + static_cast<size_t>(y) * a.out_stride;
     for (int x = 0; x < w.count; ++x) {
-      const uint8_t* pixel = in + static_cast<ptrdiff_t>(w.begin[x]) * kChannels;
+      const uint8_t* pixel = in + static_cast<ptrdiff_t>(w.begin[x] - a.first) * kChannels;
       uint32_t sums[kChannels] = {};
       for (int t = 0; t < w.taps[x]; ++t) {
         const uint32_t tap = weight(w, x, t);
