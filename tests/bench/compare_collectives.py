@@ -63,7 +63,8 @@ def cases(quick):
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="build directory that holds bin/")
+    parser.add_argument("--build", type=os.path.abspath, default=os.path.join(ROOT, "build/release"),
+                        help="build directory that holds bin/")
     parser.add_argument("--rounds", type=int, default=None, help="rounds over all cases; 3, with --quick 2")
     parser.add_argument("--ranks", type=int, default=8, choices=range(2, 9), metavar="2..8")
     parser.add_argument("--quick", action="store_true", help="fewer calls and rounds: shows that it works")
@@ -105,7 +106,7 @@ class Npu:
 
     def __init__(self, args, directory):
         self.args, self.directory = args, directory
-        self.npu, npud = (os.path.join(os.path.abspath(args.build), "bin", name) for name in ("npu", "npud"))
+        self.npu, npud = (os.path.join(args.build, "bin", name) for name in ("npu", "npud"))
         for program in (self.npu, npud):
             if not os.access(program, os.X_OK):
                 raise Failed(f"no program {program}; build it (ninja npu npud) or name its build with --build DIR")

@@ -39,7 +39,8 @@ checkpoint:  {{every_epochs: 0, every_steps: 0, resume: never}}
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="build directory that holds bin/")
+    parser.add_argument("--build", type=os.path.abspath, default=os.path.join(ROOT, "build/release"),
+                        help="build directory that holds bin/")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 256], help="global batch sizes")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)

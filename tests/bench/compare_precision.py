@@ -27,7 +27,8 @@ PRECISIONS = {
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="build directory that holds bin/")
+    parser.add_argument("--build", type=os.path.abspath, default=os.path.join(ROOT, "build/release"),
+                        help="build directory that holds bin/")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--bound", type=float, default=0.5, help="points of accuracy that a precision may differ")
     parser.add_argument("--only", nargs="+", choices=list(PRECISIONS), default=list(PRECISIONS))

@@ -64,7 +64,8 @@ CASES = {
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="build directory that holds bin/")
+    parser.add_argument("--build", type=os.path.abspath, default=os.path.join(ROOT, "build/release"),
+                        help="build directory that holds bin/")
     parser.add_argument("--case", nargs="+", choices=list(CASES), default=list(CASES), metavar="NAME",
                         help="of: " + ", ".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
