@@ -19,13 +19,48 @@ Job unusual() {
   job.profile = Profile::kTf;
   job.model = {"resnet152",      7,   true, "/weights: \"odd\"\n#\\.safetensors", true,
                BnBuffers::kMean, true};
-  job.data = {DataFormat::kIdx, "null", 0, Augment::kImagenet, 77'777, 3, 9, 1};
-  job.train = {7, 999, 1, 1'234'567'890'123, 3, 0.1, 0.99};
+  job.data = {.format = DataFormat::kIdx,
+              .path = "null",
+              .workers = 0,
+              .augment = Augment::kImagenet,
+              .bad_image = BadImage::kReplace,
+              .exif = Exif::kApply,
+              .image_size = 9,
+              .val_resize = 11,
+              .mean = {0.1 + 0.2, -1},
+              .std = {1.0 / 3, 5e-324},
+              .label_offset = 1,
+              .cache_bytes = 123'457,
+              .pin_memory = true,
+              .train_samples = 77'777,
+              .val_samples = 3,
+              .channels = 2};
+  job.train = {.epochs = 7,
+               .batch_size = 999,
+               .print_freq = 1,
+               .start_epoch = 3,
+               .stop_after_steps = 1'234'567'890'123,
+               .eval_every = 2,
+               .target_acc1 = 76.1,
+               .evaluate = true,
+               .nan_loss = NanLoss::kContinue,
+               .accumulate = 3,
+               .label_smoothing = 0.1,
+               .ema_decay = 0.99};
   job.optimizer = {0.1 + 0.2, 1.0 / 3, 5e-324, false, false, 2.5};
-  job.schedule = {ScheduleKind::kMultistep, 2, true, 5, 1e-7, {1, 2, 40}};
+  job.schedule = {.kind = ScheduleKind::kMultistep,
+                  .warmup_epochs = 2,
+                  .warmup_start = 0.25,
+                  .end_lr = 1e-5,
+                  .per_step = true,
+                  .step_size = 5,
+                  .gamma = 1e-7,
+                  .milestones = {1, 2, 40}};
   job.precision = {true, "bf16", 0, 128, 7, 9};
   job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
-  job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b"};
+  job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b", {"epochs", "lr"}};
+  job.output = {"/runs: here", true};
+  job.placement = Placement::kOff;
   return job;
 }
 
@@ -48,6 +83,9 @@ TEST(PrintJob, LoadsBackToTheSameJob) {
     EXPECT_EQ(sut->schedule.milestones, job.schedule.milestones);
     EXPECT_EQ(sut->collectives.timeout, job.collectives.timeout);
     EXPECT_EQ(sut->collectives.bucket_bytes, job.collectives.bucket_bytes);
+    EXPECT_EQ(sut->data.std, job.data.std);
+    EXPECT_EQ(sut->checkpoint.resume_override, job.checkpoint.resume_override);
+    EXPECT_EQ(sut->output.dir, job.output.dir);
     EXPECT_EQ(sut->checkpoint.resume_path, job.checkpoint.resume_path);
     EXPECT_EQ(sut->train.stop_after_steps, job.train.stop_after_steps);
   }
@@ -89,7 +127,7 @@ TEST(JobHash, SeesEveryOtherKey) {
 TEST(JobHash, IsStableAcrossBuilds) {
   const auto job = load_job_text("name: a", "job.yaml");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job_hash(*job), 753360941762692081u)
+  EXPECT_EQ(job_hash(*job), 12546666779498041296u)
       << "changes whenever a hashed key is added: then update this value";
 }
 
