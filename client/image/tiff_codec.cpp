@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxSamples = 6;  // of a pixel
 constexpr tmsize_t kMaxOneAllocation = tmsize_t{1} << 30;
+constexpr uint64_t kMaxTileBytes = uint64_t{64} << 20;  // of a picture that is no larger itself
 
 /// The file in memory, as libtiff reads it.
 struct Stream {
@@ -237,7 +238,8 @@ bool TiffCodec::read_tiles(TIFF* tiff, uint16_t plane) {
   const auto bytes = static_cast<uint64_t>(TIFFTileSize64(tiff));
   const auto row_bytes = static_cast<uint64_t>(TIFFTileRowSize64(tiff));
   const uint64_t of_row = uint64_t{width} * (layout_.planes ? 1 : layout_.samples);
-  if (width == 0 || height == 0 || bytes == 0 || bytes > kMaxOneAllocation ||
+  const uint64_t most = std::max<uint64_t>(kMaxTileBytes, 2 * samples_.size());
+  if (width == 0 || height == 0 || bytes == 0 || bytes > most ||
       row_bytes < (of_row * layout_.bits + 7) / 8 || row_bytes * height > bytes) {
     return false;
   }
