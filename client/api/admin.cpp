@@ -119,7 +119,7 @@ Result<std::vector<RunInfo>> list_runs(const std::string& socket) {
   }
 }
 
-Result<Trace> read_run_trace(const std::string& socket, const std::string& run, uint64_t limit) {
+Result<TraceWatch> TraceWatch::open(const std::string& socket, const std::string& run) {
   NPU_TRY(Connection connection, Connection::open(socket));
   auto request = shm::make_message<shm::TraceOpen>(connection.next_request());
   shm::put_text(request.run, run);
@@ -131,18 +131,27 @@ Result<Trace> read_run_trace(const std::string& socket, const std::string& run, 
                 message.header().type, message.fds.size());
   }
   const auto opened = message.as<shm::TraceOpened>();
-  NPU_TRY(const shm::Mapping mapping,
+  NPU_TRY(shm::Mapping mapping,
           shm::map_received(message.fds[0].get(), {.kind = shm::SegmentKind::kTrace,
                                                    .size_bytes = sizeof(shm::TraceRing),
                                                    .generation = opened.generation,
                                                    .world = opened.world}));
-  return Trace{
-      .run = shm::get_text(opened.run),
-      .state = state_name(opened.state),
-      .last_error = shm::get_text(opened.error),
-      .generation = opened.generation,
-      .world = static_cast<int>(opened.world),
-      .snapshot = shm::read_trace(*reinterpret_cast<const shm::TraceRing*>(mapping.data()), limit)};
+  return TraceWatch(std::move(mapping), opened);
+}
+
+shm::TraceSnapshot TraceWatch::snapshot(uint64_t limit) const {
+  return shm::read_trace(*reinterpret_cast<const shm::TraceRing*>(mapping_.data()), limit);
+}
+
+Result<Trace> read_run_trace(const std::string& socket, const std::string& run, uint64_t limit) {
+  NPU_TRY(const TraceWatch watch, TraceWatch::open(socket, run));
+  const shm::TraceOpened& opened = watch.opened();
+  return Trace{.run = shm::get_text(opened.run),
+               .state = state_name(opened.state),
+               .last_error = shm::get_text(opened.error),
+               .generation = opened.generation,
+               .world = static_cast<int>(opened.world),
+               .snapshot = watch.snapshot(limit)};
 }
 
 Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket,

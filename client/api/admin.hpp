@@ -8,6 +8,8 @@
 
 #include "shm/base/error.hpp"
 #include "shm/base/fd.hpp"
+#include "shm/messages.hpp"
+#include "shm/segment.hpp"
 #include "shm/trace_reader.hpp"
 
 namespace npu::client {
@@ -69,6 +71,25 @@ struct Trace {
   uint64_t generation = 0;
   int world = 0;
   shm::TraceSnapshot snapshot;
+};
+
+/// The flight recorder of one run, mapped once and read as often as one likes. Thread: one at a
+/// time.
+class TraceWatch {
+ public:
+  /// The newest run of that name. Errors: as read_run_trace.
+  [[nodiscard]] static Result<TraceWatch> open(const std::string& socket, const std::string& run);
+
+  /// The newest `limit` records now. Cost: 192 bytes read a record; the daemon is not asked.
+  [[nodiscard]] shm::TraceSnapshot snapshot(uint64_t limit) const;
+
+  [[nodiscard]] const shm::TraceOpened& opened() const noexcept { return opened_; }
+
+ private:
+  TraceWatch(shm::Mapping mapping, const shm::TraceOpened& opened)
+      : mapping_(std::move(mapping)), opened_(opened) {}
+  shm::Mapping mapping_;
+  shm::TraceOpened opened_;
 };
 
 /// The newest `limit` records of the newest run of that name. Errors: not_found naming the runs

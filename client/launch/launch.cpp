@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "client/api/admin.hpp"
+#include "client/launch/confirm.hpp"
 #include "client/launch/rank_env.hpp"
 
 namespace npu::client {
@@ -31,6 +32,22 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
                      .env = rank_environment(env, environ)});
   }
   return specs;
+}
+
+/// Shows the done record, verified, as the last thing of a job that ended well.
+int end_well(const LaunchOptions& options, const std::string& socket, DoneEvent done,
+             Renderer& renderer) {
+  const auto confirmed = confirm_checkpoint(socket, options.run, done);
+  renderer.on_event(done);
+  if (confirmed) return static_cast<int>(Exit::kOk);
+  ErrorEvent error;
+  error.code = code_name(confirmed.error().code);
+  error.exit_code = static_cast<int>(confirmed.error().exit);
+  error.pid = ::getpid();
+  error.message = confirmed.error().message;
+  renderer.on_event(error);
+  renderer.notice(fmt::format("{}: error: {}", options.supervisor.program, error.message));
+  return error.exit_code;
 }
 
 }  // namespace
@@ -83,7 +100,8 @@ Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
   }
   NPU_TRY(const JobOutcome outcome,
           supervise(rank_specs(options, daemon.socket, run_key), signals, renderer, supervisor));
-  return outcome.exit_code;
+  if (!outcome.done) return outcome.exit_code;
+  return end_well(options, daemon.socket, *outcome.done, renderer);
 }
 
 }  // namespace npu::client

@@ -39,6 +39,7 @@ struct DaemonAccess {
 
 struct LaunchOptions {
   std::string job_file{};
+  std::string run{};                     // name of the job
   std::vector<std::string> overrides{};  // "a.b=v", handed to every rank
   std::vector<int> devices{};            // of the job; rank i drives devices[i]
   DaemonChoice daemon{};
@@ -49,7 +50,8 @@ struct LaunchOptions {
 /// least 1.
 [[nodiscard]] int threads_per_rank(int world) noexcept;
 
-/// Runs the job to its end. Returns the exit code of the launcher. Errors: open_daemon's,
+/// Runs the job to its end and has its last checkpoint verified. Returns the exit code of the
+/// launcher. Errors: open_daemon's,
 /// supervise's. Thread: the main thread, before any other was started.
 [[nodiscard]] Result<int> launch(const LaunchOptions& options, Renderer& renderer);
 

@@ -17,6 +17,7 @@ namespace {
 // epoll tags: (rank index, source); the two below belong to no rank.
 constexpr uint32_t kPidfd = RankProcess::kStreams;
 constexpr uint64_t kSignalTag = ~uint64_t{0}, kDaemonTag = kSignalTag - 1;
+constexpr milliseconds kRefreshEvery{250};  // of what is live on a terminal
 constexpr uint64_t tag(size_t index, uint32_t source) noexcept { return index << 8 | source; }
 
 // Running until something fails; settling while others may still say why; then TERM, then KILL.
@@ -64,6 +65,7 @@ class Supervisor {
   Deadline deadline_ = Deadline::never();
   int stop_signal_ = 0;
   std::optional<ExitStatus> daemon_status_;
+  std::optional<DoneEvent> done_;
   std::string doing_ = "before its first step", failed_doing_, failed_at_;
 };
 
@@ -99,8 +101,9 @@ Result<void> Supervisor::start(const std::vector<RankSpec>& specs) {
 }
 
 int Supervisor::wait_ms() const {
-  if (deadline_.is_never()) return -1;
-  const auto left = deadline_.remaining(std::chrono::hours(1));
+  if (deadline_.is_never() && !renderer_.live()) return -1;
+  const auto left =
+      deadline_.remaining(renderer_.live() ? nanoseconds(kRefreshEvery) : std::chrono::hours(1));
   return static_cast<int>(std::chrono::ceil<milliseconds>(left).count());
 }
 
@@ -116,6 +119,7 @@ Result<void> Supervisor::loop() {
         if ((id < kDaemonTag && (id & 0xff) == kPidfd) == exits) dispatch(id);
       }
     }
+    if (n == 0) renderer_.refresh();
     if (deadline_.passed()) on_deadline();
   }
   return {};
@@ -155,8 +159,10 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
   } else if (const auto* val = std::get_if<ValStepEvent>(&*event)) {
     doing_ = fmt::format("epoch {} validation {}/{}", val->epoch, val->step_in_epoch,
                          val->steps_per_epoch);
-  } else if (std::holds_alternative<DoneEvent>(*event)) {
+  } else if (const auto* done = std::get_if<DoneEvent>(&*event)) {
     doing_ = "after the last step";
+    done_ = *done;  // true once every rank has left
+    return;
   }
   renderer_.on_event(*event);
 }
@@ -205,6 +211,7 @@ void Supervisor::on_signal(int number) {
 
 void Supervisor::suspend() {
   for (RankProcess& rank : ranks_) rank.child().signal(SIGSTOP);
+  renderer_.hide();
   ::kill(::getpid(), SIGSTOP);  // continues here after SIGCONT
   for (RankProcess& rank : ranks_) rank.child().signal(SIGCONT);
 }
@@ -236,6 +243,8 @@ JobOutcome Supervisor::report() {
   renderer_.finish();
   const std::vector<RankEnd> all = ends();
   const auto culprit = pick_culprit(all);
+  if (!culprit && !daemon_status_ && stop_signal_ == 0) return {.done = done_};
+  if (done_) renderer_.on_event(*done_);  // not verified: the end was not a good one
   if (stop_signal_ != 0 && (!culprit || all[*culprit].ended_by_us)) {
     ErrorEvent stopped;
     stopped.code = code_name(Code::kAborted);

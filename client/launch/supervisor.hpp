@@ -39,12 +39,14 @@ struct JobOutcome {
       0;  // 0, the first failed rank's code, or 128 + the signal that stopped the launcher
   int stop_signal = 0;
   int failed_rank = -1;
+  std::optional<DoneEvent> done{};  // what rank 0 said at its end, if every rank ended well
 };
 
 /// Starts every rank, shows their events and output (lines prefixed "[rank 3] ") on `renderer` and
-/// returns when all are gone; none is left behind, whatever happens. A failure is reported there,
-/// too: text on stderr and an ErrorEvent. Errors: a rank that cannot be started (the others are
-/// ended). Thread: the main thread. Cost: one epoll loop, no polling.
+/// returns when all are gone, the `done` record excepted, which it hands back; none is left behind,
+/// whatever happens. A failure is reported there, too: text on stderr and an ErrorEvent. Errors: a
+/// rank that cannot be started (the others are ended). Thread: the main thread. Cost: one epoll
+/// loop, no polling but for what is live on a terminal.
 [[nodiscard]] Result<JobOutcome> supervise(const std::vector<RankSpec>& ranks, StopSignals& signals,
                                            Renderer& renderer, const SupervisorOptions& options);
 

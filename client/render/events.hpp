@@ -114,6 +114,7 @@ struct DoneEvent {
   int64_t staged_copies = 0;  // buffers outside the arena that collectives had to copy
   std::string checkpoint;     // path of the last durable one, empty if none
   std::string weights_digest;
+  std::optional<bool> verified;  // the checkpoint, read back; the launcher's word, not a rank's
 };
 
 using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,

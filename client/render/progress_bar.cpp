@@ -59,6 +59,16 @@ std::string progress_line(const StepEvent& step, int epochs, int columns) {
              step.steps_per_epoch, fields, columns);
 }
 
+std::string epoch_line(const StepEvent& step, int epochs, double job_s, int columns) {
+  const int64_t left = step.steps_per_epoch - step.step_in_epoch;
+  const int64_t total = std::max<int64_t>(step.steps_per_epoch, 1);
+  const double epoch_s = step.batch_avg_s > 0 ? static_cast<double>(left) * step.batch_avg_s : -1;
+  const std::string fields[] = {fmt::format("{} %", 100 * step.step_in_epoch / total),
+                                "ETA " + format_eta(epoch_s), "job " + format_eta(job_s)};
+  return fit(fmt::format("epoch {}/{}", step.epoch + 1, epochs), step.step_in_epoch,
+             step.steps_per_epoch, fields, columns);
+}
+
 std::string progress_line(const ValStepEvent& step, int epochs, int columns) {
   const std::string fields[] = {fmt::format("loss {:.4f}", step.loss_avg),
                                 fmt::format("acc {:.2f}", step.acc1_avg)};

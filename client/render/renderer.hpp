@@ -24,6 +24,14 @@ class Renderer : public EventSink {
   /// A readable descriptor that says "stop waiting for the reader of our output".
   virtual void set_interrupt(int fd) = 0;
 
+  /// True if something is overwritten in place: then refresh() is to be called every 250 ms or so,
+  /// and hide() before the program is suspended.
+  [[nodiscard]] virtual bool live() const { return false; }
+  /// Brings what is live up to date, with the size of the terminal as it is now.
+  virtual void refresh() {}
+  /// Takes it off the screen until the next event or refresh.
+  virtual void hide() {}
+
   /// Leaves the terminal as it was found. Nothing is shown afterwards but notices.
   virtual void finish() = 0;
 };

@@ -16,10 +16,15 @@ TerminalTraits terminal_traits(int fd) {
   return {.live = live, .colour = live && (no_color == nullptr || *no_color == '\0')};
 }
 
-int terminal_columns(int fd) noexcept {
+TerminalSize terminal_size(int fd) noexcept {
   winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {.columns = size.ws_col, .rows = size.ws_row};
+}
+
+bool in_foreground(int fd) noexcept {
+  const pid_t group = ::tcgetpgrp(fd);
+  return group < 0 || group == ::getpgrp();
 }
 
 }  // namespace npu::client

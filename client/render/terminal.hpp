@@ -12,7 +12,14 @@ struct TerminalTraits {
 /// to anything but the empty string (no-color.org). Reads TERM and NO_COLOR.
 [[nodiscard]] TerminalTraits terminal_traits(int fd);
 
-/// Columns of the terminal at `fd` now; 80 where it is none or does not say.
-[[nodiscard]] int terminal_columns(int fd) noexcept;
+struct TerminalSize {
+  int columns = 80, rows = 24;
+};
+
+/// Of the terminal at `fd` now; 80 x 24 where it is none or does not say.
+[[nodiscard]] TerminalSize terminal_size(int fd) noexcept;
+
+/// False while another process group has the terminal at `fd`, as with `npu launch &`.
+[[nodiscard]] bool in_foreground(int fd) noexcept;
 
 }  // namespace npu::client

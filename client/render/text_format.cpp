@@ -109,6 +109,7 @@ std::string format_done(const DoneEvent& e) {
     text += "accuracy    not measured, no epoch was completed";
   }
   text += fmt::format("\ncheckpoint  {}", e.checkpoint.empty() ? "none" : e.checkpoint);
+  if (e.verified) text += *e.verified ? "   verified" : "   NOT VERIFIED";
   return text + fmt::format("\nweights     {}", e.weights_digest);
 }
 

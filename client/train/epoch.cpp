@@ -11,24 +11,19 @@ namespace {
 
 using config::Job;
 
-constexpr double kBarPeriod = 0.1;  // seconds between two moves of the progress bar
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 struct Timing {
   TimeMeter batch, data;
-  Clock::time_point shown{};
 };
 
 void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainState& s,
-               const StepMetrics& m, Timing& timing, EventSink& events) {
+               const StepMetrics& m, const Timing& timing, EventSink& events) {
   if (replica.rank() != 0) return;
   const int64_t index = s.step_in_epoch - 1;
   const bool display = index % replica.job().train.print_freq == 0;
-  if (!display && seconds_since(timing.shown) < kBarPeriod) return;
-  timing.shown = Clock::now();
   const double batch = replica.job().train.batch_size;
   const auto samples = static_cast<double>(s.sums.samples);
   StepEvent e;

@@ -25,6 +25,15 @@ TEST(ProgressBar, ShowsEpochBarStepLossAccuracySpeedAndEta) {
             "1932 img/s  ETA 1:15");
 }
 
+TEST(ProgressBar, EpochLineSaysWhenTheEpochAndTheJobEnd) {
+  EXPECT_EQ(epoch_line(half_way(), 2, 75, 80),
+            "epoch 1/2 [===============>              ] 50/100  50 %  ETA 0:25  job 1:15");
+  for (int columns = 0; columns < 130; ++columns) {
+    const auto width = epoch_line(half_way(), 2, 75, columns).size();
+    EXPECT_LE(width, static_cast<size_t>(std::max(columns - 1, 1))) << columns;
+  }
+}
+
 TEST(ProgressBar, FitsEveryWidthWithoutWrapping) {
   for (int columns = 0; columns < 130; ++columns) {
     const auto width = progress_line(half_way(), 2, columns).size();

@@ -10,6 +10,7 @@
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_renderer.hpp"
 #include "shm/base/fd.hpp"
+#include "tests/support/screen.hpp"
 
 namespace npu::client {
 namespace {
@@ -31,6 +32,14 @@ class Capture {
  private:
   UniqueFd fd_;
 };
+
+// A terminal adds the carriage return to a newline that has none.
+std::string as_tty(std::string text) {
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) {
+    if (at == 0 || text[at - 1] != '\r') text.insert(at++, 1, '\r');
+  }
+  return text;
+}
 
 StepEvent step(bool display) {
   return {.step = 1, .step_in_epoch = 1, .steps_per_epoch = 10, .display = display, .loss = 2};
@@ -58,7 +67,7 @@ TEST(TextRenderer, LiveLineIsErasedBeforeALogLineAndDrawnAgainAfterIt) {
   const size_t before = both.text().size();
   sut.log_line(LogStream::kStderr, "[rank 3] hello");
   EXPECT_THAT(both.text().substr(before),
-              testing::StartsWith("\r\x1b[K[rank 3] hello\n\repoch 1/0"));
+              testing::StartsWith("\r\x1b[2A\x1b[J[rank 3] hello\n\repoch 1/0"));
 }
 
 TEST(TextRenderer, FinishLeavesNoLiveLine) {
@@ -67,7 +76,62 @@ TEST(TextRenderer, FinishLeavesNoLiveLine) {
       {.out_fd = out.fd(), .err_fd = err.fd(), .traits = {.live = true}, .columns = 80});
   sut.on_event(step(false));
   sut.finish();
-  EXPECT_THAT(out.text(), testing::EndsWith("\r\x1b[K"));
+  EXPECT_THAT(out.text(), testing::EndsWith("\r\x1b[2A\x1b[J"));
+}
+
+// What a terminal shows in the end is what a pipe would have got, whatever was live in between.
+TEST(TextRenderer, ScreenInTheEndHoldsTheLinesOfAPipe) {
+  const auto job = [](int fd, bool live, int columns) {
+    TextRenderer sut({.out_fd = fd,
+                      .err_fd = fd,
+                      .traits = {.live = live, .colour = live},
+                      .columns = columns,
+                      .redraw_every = milliseconds(0)});
+    sut.on_event(StartEvent{.run = "r", .epochs = 2});
+    for (int i = 1; i <= 10; ++i) {
+      StepEvent e = step(i % 3 == 0);
+      e.step_in_epoch = i;
+      sut.on_event(e);
+      if (i == 5) sut.hide();
+      if (i == 6) sut.notice("a remark");
+      sut.refresh();
+    }
+    sut.on_event(ValStepEvent{.step_in_epoch = 1, .steps_per_epoch = 2, .display = false});
+    sut.on_event(EpochEvent{});
+    sut.on_event(DoneEvent{});
+  };
+  for (const int columns : {40, 57, 80, 200}) {
+    Capture live, plain;
+    job(live.fd(), true, columns);
+    job(plain.fd(), false, columns);
+    test::Screen got(columns, 24), want(columns, 24);
+    got.feed(as_tty(live.text()));
+    want.feed(as_tty(plain.text()));
+    EXPECT_EQ(got.text(), want.text()) << columns;
+    EXPECT_EQ(got.unknown(), "");
+    EXPECT_EQ(got.column(), 0u);
+  }
+}
+
+TEST(TextRenderer, AsksForTheSkewOnceASecondAndShowsIt) {
+  Capture out, err;
+  int asked = 0;
+  TextRenderer sut({.out_fd = out.fd(),
+                    .err_fd = err.fd(),
+                    .traits = {.live = true},
+                    .columns = 100,
+                    .redraw_every = milliseconds(0),
+                    .skew = [&](const StartEvent& start) {
+                      ++asked;
+                      EXPECT_EQ(start.run, "r");
+                      return RankSkew{.last = 3, .share = 0.5, .lag_ms = 1.25};
+                    }});
+  sut.on_event(StartEvent{.run = "r"});
+  EXPECT_EQ(asked, 0);
+  sut.on_event(step(false));
+  sut.on_event(step(false));
+  EXPECT_EQ(asked, 1);
+  EXPECT_THAT(out.text(), HasSubstr("last rank 3 (50 %, 1.2 ms)"));
 }
 
 TEST(TextRenderer, LiveLineIsNotRedrawnFasterThanAsked) {

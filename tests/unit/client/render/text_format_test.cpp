@@ -114,6 +114,15 @@ TEST(TextFormat, DoneNamesAccuracySpeedSkipsCheckpointAndDigest) {
   }
 }
 
+TEST(TextFormat, DoneSaysWhetherTheCheckpointWasVerified) {
+  DoneEvent done{.checkpoint = "/s/step-470"};
+  EXPECT_THAT(format_done(done), testing::Not(testing::ContainsRegex("[Vv][Ee][Rr][Ii][Ff]")));
+  done.verified = true;
+  EXPECT_THAT(format_done(done), HasSubstr("/s/step-470   verified\n"));
+  done.verified = false;
+  EXPECT_THAT(format_done(done), HasSubstr("/s/step-470   NOT VERIFIED\n"));
+}
+
 TEST(TextFormat, DoneWithoutAnEpochClaimsNoAccuracy) {
   EXPECT_THAT(format_done({.steps = 60}), HasSubstr("accuracy    not measured"));
 }
