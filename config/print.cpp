@@ -46,7 +46,6 @@ std::vector<std::string> unsupported(const Job& job) {
     out.emplace_back("schedule.kind: exponential");
   if (job.schedule.end_lr != 0) out.emplace_back("schedule.end_lr");
   if (!job.checkpoint.resume_override.empty()) out.emplace_back("checkpoint.resume_override");
-  if (job.output.tensorboard) out.emplace_back("output.tensorboard");
   return out;
 }
 

@@ -26,6 +26,7 @@ void add_info(CLI::App& app, Action& chosen);
 void add_ckpt(CLI::App& app, Action& chosen);
 void add_config(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_plot(CLI::App& app, Action& chosen);
 void add_ps(CLI::App& app, Action& chosen);
 
 /// Prints "npu launch: error: ..." to stderr (diagnostics of a configuration file as they are) and

@@ -4,9 +4,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdlib>
 #include <memory>
 
 #include "client/cli/command.hpp"
+#include "client/launch/skew_watch.hpp"
+#include "client/record/recording_renderer.hpp"
+#include "client/record/run_folder.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_renderer.hpp"
 #include "config/load.hpp"
@@ -40,7 +45,25 @@ std::unique_ptr<client::Renderer> make_renderer(Format format) {
   }
   client::TextOptions text;
   text.traits = client::terminal_traits(STDOUT_FILENO);
+  text.skew = [watch = std::make_shared<client::SkewWatch>()](const client::StartEvent& start) {
+    return watch->sample(start.daemon, start.run, start.world);
+  };
   return std::make_unique<client::TextRenderer>(text);
+}
+
+double wall_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+/// What goes to the run's folder; nothing for an evaluation, which is no curve.
+client::RecorderOptions recorder_options(const config::Job& job) {
+  client::RecorderOptions options{.tensorboard = job.output.tensorboard, .now = wall_time};
+  options.folder =
+      client::runs_folder(job.output.dir, [](const char* name) { return std::getenv(name); });
+  options.folder =
+      job.train.evaluate || options.folder.empty() ? "" : options.folder + '/' + job.name;
+  return options;
 }
 
 Result<int> launch_job(Options& options, client::Renderer& renderer) {
@@ -48,7 +71,9 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
           config::load_job(options.launch.job_file, options.launch.overrides));
   NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
   options.launch.devices = job.devices;
-  return client::launch(options.launch, renderer);
+  options.launch.run = job.name;
+  client::RecordingRenderer recording(renderer, recorder_options(job));
+  return client::launch(options.launch, recording);
 }
 
 int run(Options& options) {

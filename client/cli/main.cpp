@@ -18,7 +18,7 @@ namespace {
 
 // A subcommand that comes later is one file and one line here.
 constexpr void (*kCommands[])(CLI::App&, Action&) = {add_launch, add_train, add_info, add_ckpt,
-                                                     add_config, add_bench, add_ps};
+                                                     add_config, add_bench, add_ps,   add_plot};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"
@@ -28,6 +28,7 @@ constexpr const char* kAbout =
     "  npu launch job.yaml --set train.epochs=1 -o json > metrics.jsonl\n"
     "  npu info\n"
     "  npu ps\n"
+    "  npu plot resnet20-fashion-mnist --to curves.png\n"
     "  npu ckpt ls\n";
 
 // "npu launch" for an error inside launch: the deepest subcommand that was named.
