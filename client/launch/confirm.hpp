@@ -9,9 +9,10 @@ namespace npu::client {
 
 /// Asks the daemon at `socket` to read the newest valid checkpoint of `run` and check every digest,
 /// and sets done.verified to whether it is the one that `done` names; nothing to do if it names
-/// none. Errors: data_loss (another one, or none, is valid); as the daemon says. Cost: one read of
-/// the checkpoint.
+/// none. One that this launch did not commit may be anybody's file: then done.verified stays empty
+/// instead. Errors, for a checkpoint that was `committed`: data_loss (another one, or none, is
+/// valid); as the daemon says. Cost: one read of the checkpoint.
 [[nodiscard]] Result<void> confirm_checkpoint(const std::string& socket, const std::string& run,
-                                              DoneEvent& done);
+                                              bool committed, DoneEvent& done);
 
 }  // namespace npu::client

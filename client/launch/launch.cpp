@@ -35,9 +35,11 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
 }
 
 /// Shows the done record, verified, as the last thing of a job that ended well.
-int end_well(const LaunchOptions& options, const std::string& socket, DoneEvent done,
+int end_well(const LaunchOptions& options, const std::string& socket, const JobOutcome& outcome,
              Renderer& renderer) {
-  const auto confirmed = confirm_checkpoint(socket, options.run, done);
+  DoneEvent done = *outcome.done;
+  const bool committed = !done.checkpoint.empty() && outcome.committed == done.checkpoint;
+  const auto confirmed = confirm_checkpoint(socket, options.run, committed, done);
   renderer.on_event(done);
   if (confirmed) return static_cast<int>(Exit::kOk);
   ErrorEvent error;
@@ -101,7 +103,7 @@ Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
   NPU_TRY(const JobOutcome outcome,
           supervise(rank_specs(options, daemon.socket, run_key), signals, renderer, supervisor));
   if (!outcome.done) return outcome.exit_code;
-  return end_well(options, daemon.socket, *outcome.done, renderer);
+  return end_well(options, daemon.socket, outcome, renderer);
 }
 
 }  // namespace npu::client

@@ -66,6 +66,7 @@ class Supervisor {
   int stop_signal_ = 0;
   std::optional<ExitStatus> daemon_status_;
   std::optional<DoneEvent> done_;
+  std::string committed_;
   std::string doing_ = "before its first step", failed_doing_, failed_at_;
 };
 
@@ -163,6 +164,8 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
     doing_ = "after the last step";
     done_ = *done;  // true once every rank has left
     return;
+  } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&*event)) {
+    committed_ = checkpoint->path;
   }
   renderer_.on_event(*event);
 }
@@ -243,7 +246,8 @@ JobOutcome Supervisor::report() {
   renderer_.finish();
   const std::vector<RankEnd> all = ends();
   const auto culprit = pick_culprit(all);
-  if (!culprit && !daemon_status_ && stop_signal_ == 0) return {.done = done_};
+  if (!culprit && !daemon_status_ && stop_signal_ == 0)
+    return {.committed = committed_, .done = done_};
   if (done_) renderer_.on_event(*done_);  // not verified: the end was not a good one
   if (stop_signal_ != 0 && (!culprit || all[*culprit].ended_by_us)) {
     ErrorEvent stopped;

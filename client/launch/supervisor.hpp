@@ -39,6 +39,7 @@ struct JobOutcome {
       0;  // 0, the first failed rank's code, or 128 + the signal that stopped the launcher
   int stop_signal = 0;
   int failed_rank = -1;
+  std::string committed{};          // path of the last checkpoint of this launch, empty if none
   std::optional<DoneEvent> done{};  // what rank 0 said at its end, if every rank ended well
 };
 

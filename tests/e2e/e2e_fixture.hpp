@@ -51,6 +51,18 @@ inline std::vector<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
+/// Children of a process with this word in their command line.
+inline std::vector<pid_t> children_of(pid_t parent, const std::string& word) {
+  std::vector<pid_t> pids;
+  const std::string name = std::to_string(parent);
+  std::istringstream list(contents("/proc/" + name + "/task/" + name + "/children"));
+  for (pid_t child = 0; list >> child;) {
+    const std::string line = contents("/proc/" + std::to_string(child) + "/cmdline");
+    if (line.find(word) != std::string::npos) pids.push_back(child);
+  }
+  return pids;
+}
+
 /// Asks every 5 ms until `condition` holds; false when it does not within `limit`.
 template <typename Condition>
 bool holds_within(milliseconds limit, const Condition& condition) {
@@ -172,16 +184,7 @@ class Background {
   }
 
   /// Children of the launcher with this word in their command line: "train" or "npud".
-  std::vector<pid_t> children(const std::string& word) {
-    std::vector<pid_t> pids;
-    std::istringstream list(contents("/proc/" + std::to_string(pid()) + "/task/" +
-                                     std::to_string(pid()) + "/children"));
-    for (pid_t child = 0; list >> child;) {
-      const std::string line = contents("/proc/" + std::to_string(child) + "/cmdline");
-      if (line.find(word) != std::string::npos) pids.push_back(child);
-    }
-    return pids;
-  }
+  std::vector<pid_t> children(const std::string& word) { return children_of(pid(), word); }
 
   [[nodiscard]] pid_t pid() const { return child_->pid(); }
   int wait() { return child_->wait().code(); }

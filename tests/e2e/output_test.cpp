@@ -151,7 +151,10 @@ TEST_F(OutputTest, CheckpointThatIsDamagedIsNotConfirmed) {
     model.seekp(-1, std::ios::end);
     model.put('\x7f');
   }
-  const auto confirmed = client::confirm_checkpoint(daemon.socket(), "tiny", end);
+  end.verified.reset();
+  EXPECT_TRUE(client::confirm_checkpoint(daemon.socket(), "tiny", false, end));
+  EXPECT_FALSE(end.verified) << "not this launch's";
+  const auto confirmed = client::confirm_checkpoint(daemon.socket(), "tiny", true, end);
   ASSERT_FALSE(confirmed);
   EXPECT_EQ(confirmed.error().exit, Exit::kBadData);
   EXPECT_EQ(end.verified, false);

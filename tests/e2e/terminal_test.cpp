@@ -57,6 +57,16 @@ class OnTerminal {
     return true;
   }
 
+  void read_what_is_there() {
+    pollfd ready{terminal_.get(), POLLIN, 0};
+    char piece[4096];
+    while (::poll(&ready, 1, 0) == 1) {
+      const ssize_t n = ::read(terminal_.get(), piece, sizeof piece);
+      if (n <= 0) return;
+      all_.append(piece, static_cast<size_t>(n));
+    }
+  }
+
   /// Exit code, after everything has been read.
   int end() {
     read_until("");
@@ -72,6 +82,10 @@ class OnTerminal {
     EXPECT_EQ(::ioctl(terminal_.get(), TIOCSWINSZ, &size), 0);
   }
   void type(char c) { EXPECT_EQ(::write(terminal_.get(), &c, 1), 1); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::vector<pid_t> children(const std::string& word) const {
+    return children_of(pid_, word);
+  }
   void kill(int signal) const { ::kill(pid_, signal); }
   [[nodiscard]] const std::string& output() const { return all_; }
 
@@ -151,7 +165,7 @@ TEST_F(TerminalTest, NewSizeIsTakenWhileTheJobRuns) {
   EXPECT_THAT(sut.output().substr(before), Not(HasSubstr(" img/s  data ")));
 }
 
-TEST_F(TerminalTest, InterruptAndFailureLeaveTheScreenClean) {
+TEST_F(TerminalTest, InterruptLeavesTheScreenClean) {
   OnTerminal sut(line({"train.epochs=1000"}), environment("xterm"), 80);
   ASSERT_TRUE(sut.read_until(" img/s  data "));
   sut.type('\x03');
@@ -161,6 +175,37 @@ TEST_F(TerminalTest, InterruptAndFailureLeaveTheScreenClean) {
   EXPECT_THAT(screen.text(), HasSubstr("npu launch: interrupted"));
   EXPECT_THAT(screen.text(), Not(HasSubstr(" img/s  data ")));
   EXPECT_THAT(screen.text(), Not(HasSubstr("epoch 1/1000 [")));
+}
+
+TEST_F(TerminalTest, FailureLeavesTheScreenClean) {
+  OnTerminal sut(line({"train.epochs=1000", "name=mortal"}), environment("xterm"), 80);
+  ASSERT_TRUE(sut.read_until(" img/s  data "));
+  const auto ranks = sut.children("train");
+  ASSERT_EQ(ranks.size(), 4u);
+  ::kill(ranks[1], SIGKILL);
+  EXPECT_EQ(sut.end(), 128 + SIGKILL);
+  test::Screen screen(80, 24);
+  screen.feed(sut.output());
+  EXPECT_THAT(screen.text(), HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(screen.text(), Not(HasSubstr(" img/s  data ")));
+  EXPECT_THAT(screen.text(), Not(HasSubstr("epoch 1/1000 [")));
+}
+
+TEST_F(TerminalTest, SuspendedJobLeavesTheScreenCleanAndComesBack) {
+  OnTerminal sut(line({"train.epochs=1000", "train.print_freq=100000"}), environment("xterm"), 80);
+  ASSERT_TRUE(sut.read_until(" img/s  data "));
+  sut.type('\x1a');
+  int status = 0;
+  ASSERT_EQ(::waitpid(sut.pid(), &status, WUNTRACED), sut.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  sut.read_what_is_there();
+  test::Screen screen(80, 24);
+  screen.feed(sut.output());
+  EXPECT_THAT(screen.text(), Not(HasSubstr(" img/s  data ")));
+  sut.kill(SIGCONT);
+  EXPECT_TRUE(sut.read_until(" img/s  data "));
+  sut.type('\x03');
+  EXPECT_EQ(sut.end(), 128 + SIGINT);
 }
 
 TEST_F(TerminalTest, SkewIsShownOnceItIsKnown) {
