@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "client/api/hccl_env.hpp"
 #include "shm/base/units.hpp"
 
 namespace npu::client {
@@ -59,6 +60,12 @@ std::optional<shm::Op> parse_op(std::string_view name) noexcept {
 
 Result<CollectiveEnv> collective_environment(const std::function<const char*(const char*)>& get) {
   CollectiveEnv env;
+  NPU_TRY(const HcclEnv hccl, hccl_environment(get));
+  for (size_t op = 0; op < env.algorithm.size(); ++op) {
+    env.algorithm[op] = hccl.algorithm[op].value_or(shm::Algorithm::kAuto);
+  }
+  env.timeout = hccl.timeout;
+  env.join_timeout = hccl.join_timeout;
   if (const char* value = get("NPU_COLL_ALGO"); value != nullptr && *value != '\0') {
     NPU_TRY_VOID(apply_algorithms(value, env));
   }

@@ -244,6 +244,7 @@ Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
   NPU_TRY(Connection connection, Connection::open(options.socket));
   auto impl = std::make_unique<Impl>(options, std::move(connection));
   impl->env = env;
+  impl->options.join_timeout = env.join_timeout.value_or(options.join_timeout);
   auto attach = shm::make_message<shm::Attach>(impl->connection.next_request());
   attach.arena_bytes = options.arena_bytes;
   attach.job_hash = options.job_hash;

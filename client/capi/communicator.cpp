@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "client/api/admin.hpp"
+#include "client/api/rank_place.hpp"
 #include "client/capi/call.hpp"
 #include "client/capi/rank.hpp"
 
@@ -119,6 +120,26 @@ npu_result_t npu_comm_init_rank(npu_comm_t* comm, uint32_t nranks, const char* r
     if (comm == nullptr) return capi::null_pointer("npu_comm_init_rank", "where the handle goes");
     *comm = nullptr;
     NPU_TRY(*comm, capi::join({nranks, rank, run_name, config}));
+    return {};
+  });
+}
+
+npu_result_t npu_comm_init_env(npu_comm_t* comm, const char* run_name, const npu_config_t* config) {
+  return capi::call("npu_comm_init_env", [&]() -> Result<void> {
+    if (comm == nullptr) return capi::null_pointer("npu_comm_init_env", "where the handle goes");
+    *comm = nullptr;
+    NPU_TRY(const auto place, client::rank_from_environment(capi::environment));
+    if (!place) return {};
+    npu_config_t with_device = NPU_CONFIG_INIT;
+    // A configuration of another size is refused by join, unread.
+    const bool readable = config == nullptr || config->size == sizeof with_device;
+    if (place->device && readable) {
+      if (config != nullptr) with_device = *config;
+      if (with_device.device == NPU_CONFIG_DEFAULT) with_device.device = *place->device;
+      config = &with_device;
+    }
+    NPU_TRY(*comm, capi::join({static_cast<uint32_t>(place->world),
+                               static_cast<uint32_t>(place->rank), run_name, config}));
     return {};
   });
 }

@@ -170,6 +170,12 @@ npu_result_t npu_get_unique_id(npu_unique_id_t* id);
 npu_result_t npu_comm_init_rank(npu_comm_t* comm, uint32_t nranks, const char* run_name,
                                 uint32_t rank, const npu_config_t* config);
 
+/* As npu_comm_init_rank, with rank, size and device from the environment: RANK, WORLD_SIZE and
+   LOCAL_RANK (torchrun), or RANK_ID, RANK_SIZE and DEVICE_ID (Ascend; the device unless the
+   configuration names one). None of them set: NPU_SUCCESS and *comm is null, the program is alone.
+   Errors: NPU_INVALID_ARGUMENT (only some are set; the sentence lists the others). */
+npu_result_t npu_comm_init_env(npu_comm_t* comm, const char* run_name, const npu_config_t* config);
+
 #define NPU_SPLIT_NOCOLOR (-1)
 
 /* Ranks of equal `color` form a new communicator, ordered by `key`, then by rank; *out is null for
