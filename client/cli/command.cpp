@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/api/admin.hpp"
+#include "client/launch/fault_code.hpp"
 #include "shm/base/fd.hpp"
 
 namespace npu::cli {
@@ -16,8 +17,12 @@ int report_error(std::string_view command, const Error& error) {
   // The loader's diagnostics carry file, line and caret already.
   const bool diagnostics =
       error.exit == Exit::kBadConfig && error.message.find('\n') != std::string::npos;
-  const std::string text = diagnostics ? error.message + '\n'
-                                       : fmt::format("npu {}: error: {}\n", command, error.message);
+  const client::FaultCode* fault =
+      client::fault_code(code_name(error.code), static_cast<int>(error.exit), error.message);
+  const std::string code = fault != nullptr ? fmt::format(" [{}]", fault->code) : "";
+  const std::string text = diagnostics
+                               ? error.message + '\n'
+                               : fmt::format("npu {}: error: {}{}\n", command, error.message, code);
   // Nobody is left to tell when stderr does not work.
   (void)write_all(STDERR_FILENO, std::as_bytes(std::span(text)), "stderr");
   return static_cast<int>(error.exit);

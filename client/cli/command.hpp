@@ -29,8 +29,8 @@ void add_bench(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
 void add_ps(CLI::App& app, Action& chosen);
 
-/// Prints "npu launch: error: ..." to stderr (diagnostics of a configuration file as they are) and
-/// returns the exit code of the error.
+/// Prints "npu launch: error: ... [EI0001]" to stderr (diagnostics of a configuration file as they
+/// are) and returns the exit code of the error.
 int report_error(std::string_view command, const Error& error);
 
 enum class Format : uint8_t { kText, kJson, kChrome };

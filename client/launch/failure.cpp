@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "client/launch/fault_code.hpp"
 #include "client/render/text_format.hpp"
 
 namespace npu::client {
@@ -76,6 +77,9 @@ std::string format_failure(std::span<const RankEnd> ends, const Failure& failure
     text += fmt::format("\n  {} {}: {} after {:.1f} s", group.ranks.size() == 1 ? "rank" : "ranks",
                         format_ids(group.ranks), group.text, std::max(after.count(), 0.0));
   }
+  const ErrorEvent event = failure_event(ends, failure);
+  const std::string fault = fault_line(event.code, event.exit_code, event.message, first.rank);
+  if (!fault.empty()) text += "\n  " + fault;
   return text;
 }
 
@@ -91,6 +95,9 @@ ErrorEvent failure_event(std::span<const RankEnd> ends, const Failure& failure) 
   event.rank = first.rank;
   event.pid = first.pid;
   event.exit_code = first.status.code();
+  if (const FaultCode* fault = fault_code(event.code, event.exit_code, event.message)) {
+    event.fault = fault->code;
+  }
   return event;
 }
 

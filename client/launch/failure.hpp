@@ -37,7 +37,8 @@ struct Failure {
   std::string wall_time;  // "14:02:17", when it was noticed
 };
 
-/// The report for stderr, a line for the culprit and a line for each thing that others reported.
+/// The report for stderr, a line for the culprit and a line for each thing that others reported,
+/// and HCCL's code with cause, suspect and remedy where there is one.
 [[nodiscard]] std::string format_failure(std::span<const RankEnd> ends, const Failure& failure);
 
 /// The same as one record for `-o json`.

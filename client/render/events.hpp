@@ -94,7 +94,8 @@ struct RestartEvent {
 };
 
 struct ErrorEvent {
-  std::string code;  // code_name()
+  std::string code;     // code_name()
+  std::string fault{};  // HCCL's code for it, "EI0002"; empty: none
   int exit_code = 70;
   int rank = -1;
   int64_t pid = 0;

@@ -68,7 +68,7 @@ void visit(auto&& f, Is<RestartEvent> auto& e) {
 
 void visit(auto&& f, Is<ErrorEvent> auto& e) {
   f("code", e.code), f("exit_code", e.exit_code), f("rank", e.rank), f("pid", e.pid);
-  f("op", e.op), f("seq", e.seq), f("message", e.message);
+  f("op", e.op), f("seq", e.seq), f("message", e.message), f("fault", e.fault);
 }
 
 void visit(auto&& f, Is<DoneEvent> auto& e) {

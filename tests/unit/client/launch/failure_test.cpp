@@ -67,7 +67,9 @@ TEST(FormatFailure, NamesRankSignalPidDeviceStepAndWhatTheOthersReport) {
       "  last log: [loader] decoded img_0312.jpg\n"
       "  ranks 0-1: exit code 76 (peer failed): all_reduce seq 7421: rank 2 (pid 102) died after "
       "0.6 s\n"
-      "  rank 3: ended by the launcher after 0.7 s");
+      "  rank 3: ended by the launcher after 0.7 s\n"
+      "  EI0002: a rank ended while the others needed it; suspect: rank 2; remedy: see its log "
+      "above; launch again, the run resumes from its newest checkpoint");
 }
 
 TEST(FailureEvent, CarriesWhatTheRankSaidAndHowItEnded) {
