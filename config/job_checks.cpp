@@ -104,7 +104,10 @@ class Checker {
                          s.milestones[i - 1]));
       break;
     }
-    if (s.warmup_epochs > 0 && s.warmup_epochs >= job_.train.epochs &&
+    // TensorFlow's schedule counts steps from the start, so a run may end within its warm-up.
+    const bool piecewise = job_.profile == Profile::kTf &&
+                           (s.kind == ScheduleKind::kStep || s.kind == ScheduleKind::kMultistep);
+    if (!piecewise && s.warmup_epochs > 0 && s.warmup_epochs >= job_.train.epochs &&
         sound("schedule.warmup_epochs", "train.epochs")) {
       report(
           at("schedule.warmup_epochs", "train.epochs"), "schedule.warmup_epochs",

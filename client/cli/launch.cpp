@@ -9,6 +9,9 @@
 #include <memory>
 
 #include "client/cli/command.hpp"
+#include "client/cli/launch_flags.hpp"
+#include "client/cli/launch_job.hpp"
+#include "client/launch/fault_code.hpp"
 #include "client/launch/skew_watch.hpp"
 #include "client/record/recording_renderer.hpp"
 #include "client/record/run_folder.hpp"
@@ -27,6 +30,12 @@ constexpr const char* kAbout =
     "  npu launch job.yaml --set train.epochs=1 --set devices=0-3\n"
     "  npu launch job.yaml -o json > metrics.jsonl      one object a line, everything else on "
     "stderr\n"
+    "  npu launch DATA_DIR -a resnet50 --lr 0.8 -b 2048 --amp --device_list 0,1,2,3,4,5,6,7\n"
+    "  npu launch DATA_DIR -a resnet50 --print-job > job.yaml      the job that flags stand for\n"
+    "  npu launch --profile tf --use_synthetic_data --batch_size 32 --train_steps 10\n"
+    "\n"
+    "DATA_DIR holds train/ and val/ (or test/) with a folder a class, IDX files, or CIFAR's binary "
+    "batches.\nA batch that is a multiple of the processor's cores for each rank is the fastest.\n"
     "\n"
     "The first rank that fails ends the job and its exit code becomes this program's (128 + signal "
     "if it was "
@@ -36,6 +45,8 @@ constexpr const char* kAbout =
 
 struct Options {
   client::LaunchOptions launch;
+  JobRequest request;
+  bool print_job = false;
   Format format = Format::kText;
 };
 
@@ -67,12 +78,18 @@ client::RecorderOptions recorder_options(const config::Job& job) {
 }
 
 Result<int> launch_job(Options& options, client::Renderer& renderer) {
-  NPU_TRY(const config::Job job,
-          config::load_job(options.launch.job_file, options.launch.overrides));
-  NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
-  options.launch.devices = job.devices;
-  options.launch.run = job.name;
-  client::RecordingRenderer recording(renderer, recorder_options(job));
+  NPU_TRY(PreparedJob prepared, prepare_job(options.request));
+  for (const std::string& remark : prepared.remarks) renderer.notice("npu launch: " + remark);
+  if (options.print_job) {
+    NPU_TRY_VOID(print(prepared.text));
+    return 0;
+  }
+  NPU_TRY_VOID(check_supported(prepared.job.name, config::unsupported(prepared.job)));
+  options.launch.job_file = prepared.file;
+  options.launch.overrides = prepared.overrides;
+  options.launch.devices = prepared.job.devices;
+  options.launch.run = prepared.job.name;
+  client::RecordingRenderer recording(renderer, recorder_options(prepared.job));
   return client::launch(options.launch, recording);
 }
 
@@ -87,6 +104,9 @@ int run(Options& options) {
     event.exit_code = static_cast<int>(code.error().exit);
     event.pid = ::getpid();
     event.message = code.error().message;
+    if (const auto* fault = client::fault_code(event.code, event.exit_code, event.message)) {
+      event.fault = fault->code;
+    }
     renderer->on_event(event);
   }
   return report_error("launch", code.error());
@@ -98,12 +118,19 @@ void add_launch(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("launch", "Run a job, one process per device");
   command->description(kAbout);
-  command->add_option("JOB", options->launch.job_file, "The job file (YAML)")
-      ->required()
+  command->add_option("JOB", options->request.target, "A job file (YAML), or a data folder")
       ->type_name("");
-  add_overrides(*command, options->launch.overrides);
+  add_overrides(*command, options->request.overrides);
+  command
+      ->add_option("--profile", options->request.profile,
+                   "Whose flags and numeric conventions, without a job file")
+      ->check(CLI::IsMember({"pytorch", "tf"}))
+      ->type_name("pytorch|tf");
+  command->add_flag("--print-job", options->print_job,
+                    "Print the job that would run, as YAML, and start nothing");
   add_format(*command, options->format);
   add_daemon_choice(*command, options->launch.daemon);
+  add_launch_flags(*command, options->request.given);
   command->callback([&chosen, options] { chosen = [options](char**) { return run(*options); }; });
 }
 

@@ -11,7 +11,7 @@
 #include "client/cli/command.hpp"
 #include "client/cli/last_words.hpp"
 #include "client/cli/passive_wait.hpp"
-#include "client/launch/rank_env.hpp"
+#include "client/frontend/environment.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_format.hpp"
 #include "client/render/text_renderer.hpp"
@@ -74,7 +74,7 @@ Result<int> event_fd() {
 
 Result<int> rank_of(const config::Job& job) {
   NPU_TRY(const auto place,
-          client::rank_from_environment([](const char* name) { return std::getenv(name); }));
+          frontend::rank_place([](const char* name) { return std::getenv(name); }));
   if (!place) {
     if (job.world() == 1) return 0;
     return fail(Code::kInvalidArgument,
@@ -98,9 +98,15 @@ Result<int> rank_of(const config::Job& job) {
 }
 
 Result<void> train(const Options& options, int threads, LastWords& words) {
-  NPU_TRY(const config::Job job, config::load_job(options.job_file, options.overrides));
+  NPU_TRY(config::Job job, config::load_job(options.job_file, options.overrides));
   NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
   NPU_TRY(const int rank, rank_of(job));
+  // DEVICE_ID counts visible devices, as the job does.
+  NPU_TRY(const auto visible,
+          frontend::visible_devices([](const char* name) { return std::getenv(name); }));
+  if (visible) {
+    NPU_TRY(job.devices, frontend::renumber(job.devices, *visible));
+  }
   words.set_rank(rank);
   // A socket that was named is the only one tried: another daemon does not know this run.
   const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;

@@ -104,11 +104,14 @@ ReductionForm reduction_form(const Job& job) {
 Result<LearningRate> LearningRate::of(const Job& job, int64_t steps_per_epoch) {
   LearningRate rate;
   rate.schedule_ = schedule_of(job);
-  NPU_TRY_VOID(model::check_schedule(rate.schedule_));
   const auto kind = job.schedule.kind;
   rate.is_piecewise_ = is_tf(job) && (kind == config::ScheduleKind::kStep ||
                                       kind == config::ScheduleKind::kMultistep);
-  if (rate.is_piecewise_) rate.piecewise_ = tf_schedule_of(job, steps_per_epoch);
+  if (rate.is_piecewise_) {
+    rate.piecewise_ = tf_schedule_of(job, steps_per_epoch);
+  } else {
+    NPU_TRY_VOID(model::check_schedule(rate.schedule_));
+  }
   rate.by_step_ = is_tf(job) || job.schedule.per_step;
   rate.steps_per_epoch_ = steps_per_epoch;
   return rate;

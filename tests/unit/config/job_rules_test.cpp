@@ -44,6 +44,12 @@ TEST(ScheduleRules, WarmupLeavesEpochsToTrain) {
               HasSubstr("schedule.warmup_epochs: 5 leaves nothing of train.epochs 5"));
 }
 
+TEST(ScheduleRules, TensorFlowsRunMayEndWithinItsWarmup) {
+  const std::string head = "name: a\nprofile: tf\ntrain: {epochs: 1}\nschedule: ";
+  EXPECT_EQ(errors_of(head + "{kind: multistep, milestones: [30], warmup_epochs: 5}"), "");
+  EXPECT_THAT(errors_of(head + "{kind: cosine, warmup_epochs: 5}"), HasSubstr("leaves nothing"));
+}
+
 TEST(TfProfileRules, RefuseNesterov) {
   EXPECT_EQ(errors_of("name: a\nprofile: tf"), "");
   EXPECT_THAT(errors_of("name: a\nprofile: tf\noptimizer: {nesterov: true}"),
