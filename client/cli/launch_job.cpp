@@ -44,7 +44,8 @@ Result<std::string> data_folder(const JobRequest& request) {
 /// --resume as an absolute path. Errors: not_found: main.py prints this and starts from zero.
 Result<std::string> resume_folder(const frontend::Given& given) {
   const std::string value = given.text("resume");
-  if (!given.has("resume") || value == "auto" || value == "never") return std::string();
+  if (!given.has("resume") || value == "auto" || value == "best" || value == "never")
+    return std::string();
   if (exists_as(value, true)) return absolute(value);
   if (exists_as(value, false)) {
     return fail_exit(Code::kInvalidArgument, Exit::kNoInput,

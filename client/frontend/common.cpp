@@ -109,7 +109,7 @@ void set_resume(JobWriter& job, const Given& given, const Surroundings& around,
                 std::string_view otherwise) {
   if (!given.has("resume")) return job.set("checkpoint.resume", std::string(otherwise));
   const std::string value = given.text("resume");
-  const bool word = value == "auto" || value == "never";
+  const bool word = value == "auto" || value == "best" || value == "never";
   job.set("checkpoint.resume", word ? value : yaml_scalar(around.resume_folder), "--resume");
 }
 
