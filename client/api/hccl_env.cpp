@@ -112,7 +112,7 @@ Result<void> read_algorithms(const Get& get, HcclEnv& env) {
   if (text.empty()) return {};
   auto entries = split(text, '/');
   // What is said of one operation goes before what is said of the others.
-  std::ranges::stable_partition(entries, [](std::string_view entry) {
+  std::stable_partition(entries.begin(), entries.end(), [](std::string_view entry) {
     return entry.find('=') != std::string_view::npos && !entry.starts_with("others=");
   });
   for (const std::string_view entry : entries) {
