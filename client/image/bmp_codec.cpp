@@ -41,6 +41,7 @@ class BmpCodec final : public Codec {
   Outcome<void> read_info(uint64_t max_pixels);
   Outcome<void> check_layout(uint32_t compression);
   void read_palette(uint32_t info_bytes, uint32_t colours);
+  [[nodiscard]] size_t data_begin(uint32_t info_bytes, uint32_t colours, bool masks) const noexcept;
   void read_row(const uint8_t* in, uint8_t* rgb);
   [[nodiscard]] size_t row_bytes() const noexcept {
     return (static_cast<size_t>(size_.width) * bits_ + 31) / 32 * 4;
@@ -89,6 +90,17 @@ void BmpCodec::read_palette(uint32_t info_bytes, uint32_t colours) {
   }
 }
 
+/// Some writers leave the offset 0, or at the palette. Source: Pillow's BmpImageFile._bitmap.
+size_t BmpCodec::data_begin(uint32_t info_bytes, uint32_t colours, bool masks) const noexcept {
+  const size_t header = kFileHeaderBytes + info_bytes;
+  const size_t offset = u32(&bytes_[10]);
+  const bool indexed = bits_ <= 8;
+  if (offset == header && indexed) return offset + size_t{4} * colours;
+  if (offset != 0) return offset;
+  const size_t entry = info_bytes == kCoreHeader ? 3 : 4;
+  return header + (indexed ? entry * colours : 0) + (masks && info_bytes == 40 ? 12 : 0);
+}
+
 Outcome<void> BmpCodec::read_info(uint64_t max_pixels) {
   const auto cut = [] { return refuse(Fault::kTruncated, "the file ends in its header"); };
   if (bytes_.size() < kFileHeaderBytes + 4) return cut();
@@ -110,19 +122,21 @@ Outcome<void> BmpCodec::read_info(uint64_t max_pixels) {
   if (bits_ != 1 && bits_ != 4 && bits_ != 8 && bits_ != 16 && bits_ != 24 && bits_ != 32) {
     return refuse(Fault::kUnsupported, "{} bits a pixel", bits_);
   }
-  if (auto layout = check_layout(core ? kUncompressed : u32(info + 16)); !layout) {
-    return layout;
-  }
-  const uint32_t announced = core ? 0 : u32(info + 32);
-  if (bits_ <= 8) read_palette(info_bytes, announced != 0 ? announced : 1u << bits_);
-  data_ = u32(&bytes_[10]);
+  const uint32_t compression = core ? kUncompressed : u32(info + 16);
+  if (auto layout = check_layout(compression); !layout) return layout;
+  uint32_t colours = core ? 0 : u32(info + 32);
+  if (colours == 0 && bits_ <= 8) colours = 1u << bits_;
+  if (bits_ <= 8) read_palette(info_bytes, colours);
+  data_ = data_begin(info_bytes, colours, compression == kBitfields);
   return {};
 }
 
 Outcome<Header> BmpCodec::open(std::span<const uint8_t> bytes, const DecoderOptions& options) {
   bytes_ = bytes;
   if (auto info = read_info(options.max_pixels); !info) return tl::unexpected(info.error());
-  const size_t need = row_bytes() * static_cast<size_t>(size_.height);
+  // Some writers leave out what pads the last row.
+  const size_t last_row = (static_cast<size_t>(size_.width) * bits_ + 7) / 8;
+  const size_t need = row_bytes() * static_cast<size_t>(size_.height - 1) + last_row;
   if (data_ > bytes.size() || bytes.size() - data_ < need) {
     return refuse(Fault::kTruncated, "{} bytes, pixels need {} from byte {} on", bytes.size(), need,
                   data_);

@@ -55,6 +55,7 @@ const std::map<std::string, Fault>& refused() {
       {"bmp-odd-masks.bmp", Fault::kUnsupported},
       {"bmp-rle.bmp", Fault::kUnsupported},
       {"bmp-cut.bmp", Fault::kTruncated},
+      {"bmp-cut-last-pixel.bmp", Fault::kTruncated},
       {"bmp-cut-in-header.bmp", Fault::kTruncated},
       {"bmp-huge.bmp", Fault::kTooLarge},
       {"bmp-negative-width.bmp", Fault::kDamaged},

@@ -230,6 +230,11 @@ def bmps():
     yield "bmp-1.bmp", encoded(rgb.convert("1"), "BMP")
     colours = rng.randint(0, 256, (16, 4)).astype(np.uint8).tobytes()
     yield "bmp-4.bmp", bmp(45, 31, 4, padded(rng.bytes(23) for _ in range(31)), palette=colours)
+    small = bmp(45, 31, 4, padded(rng.bytes(23) for _ in range(31)), palette=colours)
+    yield "bmp-4-no-offset.bmp", patched(small, 10, bytes(4))
+    yield "bmp-4-offset-of-palette.bmp", patched(small, 10, struct.pack("<I", 54))
+    small = bmp(45, 31, 16, padded(rng.bytes(90) for _ in range(31)), (0xF800, 0x7E0, 0x1F))
+    yield "bmp-565-no-offset.bmp", patched(small, 10, bytes(4))
     yield "bmp-palette-short.bmp", bmp(45, 31, 8, padded(rng.bytes(45) for _ in range(31)), palette=colours)
     yield "bmp-top-down.bmp", bmp(45, -31, 24, padded(rng.bytes(135) for _ in range(31)))
     yield "bmp-555.bmp", bmp(45, 31, 16, padded(rng.bytes(90) for _ in range(31)))
@@ -239,6 +244,9 @@ def bmps():
     yield "bmp-odd-masks.bmp", bmp(45, 31, 32, rng.bytes(45 * 31 * 4), (0xFF0000, 0xFF, 0xFF00))
     yield "bmp-rle.bmp", bmp(4, 2, 8, b"\4\1\0\0\4\2\0\1", compression=1, palette=colours)
     data = encoded(rgb, "BMP")
+    yield "bmp-24-no-offset.bmp", patched(data, 10, bytes(4))
+    yield "bmp-last-row-not-padded.bmp", data[:-1]
+    yield "bmp-cut-last-pixel.bmp", data[:-2]
     yield "bmp-cut.bmp", data[:-500]
     yield "bmp-cut-in-header.bmp", data[:30]
     yield "bmp-huge.bmp", patched(data, 18, struct.pack("<ii", 1 << 20, 1 << 20))
