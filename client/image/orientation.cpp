@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace npu::image {
 namespace {
@@ -61,6 +62,17 @@ class Fields {
   bool little_ = false;
 };
 
+/// Bytes of one value of a TIFF type; 0 if there is no such type.
+constexpr size_t unit_bytes(uint32_t type) noexcept {
+  constexpr uint8_t kUnits[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
+  return type < std::size(kUnits) ? kUnits[type] : 0;
+}
+
+/// Types that count for an orientation. A BYTE is text to Pillow, so the picture stays as it is.
+constexpr bool is_number(uint32_t type) noexcept {
+  return type == 3 || type == 4 || type == 6 || type == 8 || type == 9 || type == 13;
+}
+
 constexpr Box swap_axes(const Box& b) noexcept { return {b.left, b.top, b.width, b.height}; }
 
 }  // namespace
@@ -70,16 +82,19 @@ int exif_orientation(std::span<const uint8_t> tiff) noexcept {
   if (!fields.valid()) return 1;
   const size_t directory = fields.number(4, 4);
   const size_t entries = fields.number(directory, 2);
+  uint32_t value = 1;  // of the last such tag
   for (size_t i = 0; i < entries; ++i) {
     const size_t entry = directory + 2 + 12 * i;
     if (entry + 12 > tiff.size()) break;
-    if (fields.number(entry, 2) != kOrientationTag) continue;
     const uint32_t type = fields.number(entry + 2, 2);
-    const size_t width = type == 1 ? 1 : type == 3 ? 2 : type == 4 ? 4 : 0;
-    const uint32_t value = fields.number(entry + 8, width);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    const size_t size = unit_bytes(type) * fields.number(entry + 4, 4);
+    if (size == 0) continue;
+    const size_t at = size > 4 ? fields.number(entry + 8, 4) : entry + 8;
+    if (at > tiff.size() || tiff.size() - at < size) break;
+    if (fields.number(entry, 2) != kOrientationTag) continue;
+    value = is_number(type) ? fields.number(at, unit_bytes(type)) : 1;
   }
-  return 1;
+  return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
 }
 
 Size turned_size(Size stored, int orientation) noexcept {

@@ -8,8 +8,8 @@
 
 namespace npu::image {
 
-/// Orientation (1..8) of an EXIF block, which is a small TIFF file; 1 if it says none or is
-/// damaged.
+/// Orientation (1..8) of an EXIF block, which is a small TIFF file; 1 if it says none or is damaged
+/// before it. Source: Pillow's ImageFileDirectory_v2, for tags of whole numbers.
 [[nodiscard]] int exif_orientation(std::span<const uint8_t> tiff) noexcept;
 
 /// Size of the upright picture for a stored one, and the other way round.

@@ -49,10 +49,10 @@ class Handle {
     NPU_CHECK_MSG(info != nullptr, "no memory for libpng");
     png_set_read_fn(png, &reader, on_read);
     png_set_benign_errors(png, 1);
-    // Texts and colour profiles do not change pixels here, and could be large.
-    static constexpr png_byte kIgnored[] = "iCCP\0tEXt\0zTXt\0iTXt";
+    // These do not change pixels here, and could be large.
+    static constexpr png_byte kIgnored[] = "iCCP\0tEXt\0zTXt\0iTXt\0eXIf";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
-    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kIgnored, 4);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kIgnored, 5);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -88,6 +88,19 @@ class PngCodec final : public Codec {
   std::vector<png_bytep> rows_;
 };
 
+/// The first eXIf chunk; empty if there is none. libpng would find only those before the pixels.
+std::span<const uint8_t> exif_of(std::span<const uint8_t> bytes) noexcept {
+  constexpr size_t kAround = 12;  // length, type, checksum
+  size_t at = 8;                  // behind the signature
+  while (bytes.size() - at >= kAround) {
+    const size_t length = png_get_uint_32(&bytes[at]);
+    if (bytes.size() - at - kAround < length) break;
+    if (starts_with(bytes.subspan(at + 4), "eXIf")) return bytes.subspan(at + 8, length);
+    at += kAround + length;
+  }
+  return {};
+}
+
 Outcome<Header> PngCodec::open(std::span<const uint8_t> bytes, const DecoderOptions& options) {
   bytes_ = bytes;
   Handle handle(bytes);
@@ -102,13 +115,7 @@ Outcome<Header> PngCodec::open(std::span<const uint8_t> bytes, const DecoderOpti
         Fault::kUnsupported,
         "grey of 16 bits, which PyTorch's reader clips to white above 255; save it with 8");
   }
-  Header header{*size, 1, false};
-  png_bytep exif = nullptr;
-  png_uint_32 exif_bytes = 0;
-  if (png_get_eXIf_1(handle.png, handle.info, &exif_bytes, &exif) != 0) {
-    header.orientation = exif_orientation({exif, exif_bytes});
-  }
-  return header;
+  return Header{*size, options.apply_exif ? exif_orientation(exif_of(bytes)) : 1, false};
 }
 
 /// As Pillow's palette: entries the file leaves out are grey.

@@ -78,6 +78,25 @@ def jpeg_rgb():
     return data
 
 
+def exif_directory(entries):
+    """`entries` of tag, type, count and four bytes."""
+    fields = b"".join(struct.pack("<HHI4s", *entry) for entry in entries)
+    return b"II*\0" + struct.pack("<IH", 8, len(entries)) + fields + bytes(4)
+
+
+def exif_entries():
+    six = (0x0112, 3, 1, b"\6")
+    yield "byte", [(0x0112, 1, 1, b"\6")]
+    yield "long", [(0x0112, 4, 1, b"\6")]
+    yield "signed", [(0x0112, 8, 1, b"\6")]
+    yield "two-values", [(0x0112, 3, 2, b"\6\0\3")]
+    yield "many-values", [(0x0112, 3, 9, b"\0")]
+    yield "no-value", [(0x0112, 3, 0, b"\6")]
+    yield "twice", [six, (0x0112, 3, 1, b"\3")]
+    yield "behind-unknown-type", [(0x010F, 99, 100, b"\0\4"), six]
+    yield "behind-cut-text", [(0x010F, 2, 100, b"\0\4"), six]
+
+
 def jpegs():
     for name, sub in (("444", 0), ("422", 1), ("420", 2)):
         for width, height in ((1, 1), (7, 5), (16, 16), (17, 33), (203, 149), (500, 375), (333, 501)):
@@ -97,6 +116,9 @@ def jpegs():
     yield "jpeg-exif-9.jpg", encoded(image(90, 61), "JPEG", exif=exif_block(9))
     base = encoded(image(203, 149), "JPEG", quality=90)
     sof, sos = find_marker(base, 0xC0), find_marker(base, 0xDA)
+    for name, entries in exif_entries():
+        block = b"Exif\0\0" + exif_directory(entries)
+        yield f"jpeg-exif-{name}.jpg", base[:2] + b"\xff\xe1" + struct.pack(">H", 2 + len(block)) + block + base[2:]
     yield "jpeg-exif-damaged.jpg", base[:2] + b"\xff\xe1\x00\x20Exif\0\0MM\0*\xff\xff\xff\xf0" + bytes(16) + base[2:]
     yield "jpeg-cut-at-3.jpg", base[:3]
     yield "jpeg-cut-in-tables.jpg", base[:60]
@@ -191,6 +213,8 @@ def pngs():
     yield "png-gamma.png", png(noise(8, 3), 8, 2, extra=chunk(b"gAMA", struct.pack(">I", 100000)))
     yield "png-text.png", png(noise(8, 3), 8, 2, extra=chunk(b"tEXt", b"Comment\0" + b"x" * 5000))
     yield "png-exif-6.png", encoded(image(90, 61), "PNG", exif=exif_block(6))
+    turned = encoded(image(90, 61), "PNG")
+    yield "png-exif-behind-pixels.png", turned[:-12] + chunk(b"eXIf", exif_block(6)[6:]) + turned[-12:]
     base = encoded(image(101, 67), "PNG")
     yield "png-cut-in-header.png", base[:20]
     yield "png-cut-at-half.png", base[:len(base) // 2]

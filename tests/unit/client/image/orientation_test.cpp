@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace npu::image {
 namespace {
 
@@ -64,6 +66,30 @@ TEST(ExifOrientation, ReadsBothByteOrders) {
   EXPECT_EQ(exif_orientation(exif({'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
                                    0,   1,   0,  0, 0, 8, 0, 0, 0, 0, 0,    0, 0})),
             8);
+}
+
+/// A directory of `entries`: tag, type, count and value, each of them below 256.
+std::vector<uint8_t> directory(const std::vector<std::array<uint8_t, 4>>& entries) {
+  std::vector<uint8_t> bytes = {'I', 'I', 42, 0, 8, 0, 0, 0, static_cast<uint8_t>(entries.size()),
+                                0};
+  for (const auto& [tag, type, count, value] : entries) {
+    for (const uint8_t byte : {tag, uint8_t{1}, type, uint8_t{0}, count, uint8_t{0}, uint8_t{0},
+                               uint8_t{0}, value, uint8_t{0}, uint8_t{0}, uint8_t{0}}) {
+      bytes.push_back(byte);
+    }
+  }
+  return bytes;
+}
+
+// Types, counts and damage as Pillow takes them.
+TEST(ExifOrientation, CountsOnlyAsANumber) {
+  EXPECT_EQ(exif_orientation(directory({{0x12, 4, 1, 6}})), 6);
+  EXPECT_EQ(exif_orientation(directory({{0x12, 8, 1, 6}})), 6);
+  EXPECT_EQ(exif_orientation(directory({{0x12, 1, 1, 6}})), 1);
+  EXPECT_EQ(exif_orientation(directory({{0x12, 3, 0, 6}})), 1);
+  EXPECT_EQ(exif_orientation(directory({{0x12, 3, 1, 6}, {0x12, 3, 1, 3}})), 3);
+  EXPECT_EQ(exif_orientation(directory({{0x0f, 99, 1, 0}, {0x12, 3, 1, 6}})), 6);
+  EXPECT_EQ(exif_orientation(directory({{0x0f, 2, 200, 0}, {0x12, 3, 1, 6}})), 1);
 }
 
 TEST(ExifOrientation, IsUprightWhenDamaged) {
