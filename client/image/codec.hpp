@@ -63,7 +63,7 @@ class Codec {
 [[nodiscard]] std::unique_ptr<Codec> make_bmp_codec();
 [[nodiscard]] std::unique_ptr<Codec> make_pnm_codec();
 
-/// Both sides positive and at most `max_pixels` together.
+/// Both sides positive, at most kMaxSide each and `max_pixels` together.
 [[nodiscard]] Outcome<Size> checked_size(int64_t width, int64_t height, uint64_t max_pixels);
 
 [[nodiscard]] inline bool starts_with(std::span<const uint8_t> bytes, std::string_view magic) {

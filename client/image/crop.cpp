@@ -1,6 +1,7 @@
 #include "client/image/crop.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace npu::image {
@@ -9,6 +10,11 @@ namespace {
 /// Python's round(): halves to even.
 int rounded(double x) noexcept { return static_cast<int>(std::nearbyint(x)); }
 int rounded(float x) noexcept { return static_cast<int>(std::lrintf(x)); }
+
+/// Cut to an integer; the longer side of a thread of pixels would leave its range.
+int cut(double x) noexcept {
+  return static_cast<int>(std::min(x, double{std::numeric_limits<int>::max()}));
+}
 
 /// Where a centred crop begins on one axis, as torchvision pads and cuts.
 int centre_origin(int size, int crop) noexcept {
@@ -50,7 +56,7 @@ Size resize_shorter(Size size, int target) noexcept {
   const int shorter = std::min(size.width, size.height);
   const int longer = std::max(size.width, size.height);
   // Python divides integers exactly rounded, then truncates.
-  const int other = static_cast<int>(static_cast<double>(int64_t{target} * longer) / shorter);
+  const int other = cut(static_cast<double>(int64_t{target} * longer) / shorter);
   return size.width <= size.height ? Size{target, other} : Size{other, target};
 }
 
@@ -100,7 +106,7 @@ Size tf_resize_shorter(Size size, int target) noexcept {
   const auto width = static_cast<float>(size.width);
   const auto height = static_cast<float>(size.height);
   const float ratio = static_cast<float>(target) / std::min(width, height);
-  return {static_cast<int>(width * ratio), static_cast<int>(height * ratio)};
+  return {cut(width * ratio), cut(height * ratio)};
 }
 
 Box tf_central_crop(Size size, Size crop) noexcept {

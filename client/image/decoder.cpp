@@ -48,14 +48,13 @@ std::string_view fault_name(Fault fault) noexcept {
 }
 
 Outcome<Size> checked_size(int64_t width, int64_t height, uint64_t max_pixels) {
-  constexpr int64_t kMaxSide = int64_t{1} << 30;
   if (width <= 0 || height <= 0) {
     return refuse(Fault::kDamaged, "its header says {} x {} pixels", width, height);
   }
   if (width > kMaxSide || height > kMaxSide ||
       static_cast<uint64_t>(width) * static_cast<uint64_t>(height) > max_pixels) {
-    return refuse(Fault::kTooLarge, "{} x {} pixels, at most {} in all are accepted", width, height,
-                  max_pixels);
+    return refuse(Fault::kTooLarge, "{} x {} pixels, at most {} in all and {} a side are accepted",
+                  width, height, max_pixels, kMaxSide);
   }
   return Size{static_cast<int>(width), static_cast<int>(height)};
 }

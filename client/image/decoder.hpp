@@ -17,6 +17,8 @@ namespace npu::image {
 
 /// Pillow's limit against decompression bombs, in pixels.
 inline constexpr uint64_t kMaxPixels = 178'956'970;
+/// Of width and height, as in libpng: libraries keep rows, whose cost the pixels do not bound.
+inline constexpr int kMaxSide = 1'000'000;
 /// Bytes of a file that is read at all.
 inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 
@@ -28,7 +30,7 @@ enum class Fault : uint8_t {
   kTruncated,    ///< ends early
   kDamaged,      ///< header or data contradict the format
   kUnsupported,  ///< a variant that is not converted (see docs/design/010-images.md)
-  kTooLarge,     ///< more than max_pixels
+  kTooLarge,     ///< more than max_pixels, or than kMaxSide
   kUnreadable,   ///< no regular file, or the system would not read it
 };
 inline constexpr size_t kFaults = 8;

@@ -56,6 +56,7 @@ Fault fault_of(int message) noexcept {
       return Fault::kUnsupported;
     case JERR_IMAGE_TOO_BIG:
     case JERR_WIDTH_OVERFLOW:
+    case JERR_OUT_OF_MEMORY:
       return Fault::kTooLarge;
     default:
       return Fault::kDamaged;

@@ -51,6 +51,7 @@ const std::map<std::string, Fault>& refused() {
       {"png-broken-checksum.png", Fault::kDamaged},  // Pillow does not look at it
       {"png-huge.png", Fault::kTooLarge},
       {"png-no-width.png", Fault::kDamaged},
+      {"png-long-side.png", Fault::kTooLarge},  // Pillow counts pixels only
 
       {"bmp-odd-masks.bmp", Fault::kUnsupported},
       {"bmp-rle.bmp", Fault::kUnsupported},

@@ -223,6 +223,9 @@ def pngs():
     yield "png-few-rows.png", png(noise(8, 3), 8, 2).replace(struct.pack(">II", 45, 31), struct.pack(">II", 45, 62))
     header = struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)
     yield "png-huge.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000)))
+    header = struct.pack(">IIBBBBB", 1, 1000001, 8, 0, 0, 0, 0)
+    yield "png-long-side.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(2000002)))
+    header = struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)
     yield "png-no-width.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header[:3] + bytes(5) + header[8:])
 
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 namespace npu::image {
@@ -76,6 +77,12 @@ TEST(CenterCrop, OfASmallerPictureBeginsInItsPadding) {
   EXPECT_EQ(center_crop({100, 300}, {224, 224}), (Box{38, -62, 224, 224}));
   EXPECT_EQ(center_crop({223, 224}, {224, 224}), (Box{0, 0, 224, 224}));
   EXPECT_EQ(center_crop({221, 224}, {224, 224}), (Box{0, -1, 224, 224}));
+}
+
+TEST(ResizeShorter, StaysInRangeForAThreadOfPixels) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  EXPECT_EQ(resize_shorter({1, 9'000'000}, 256), (Size{256, kMost}));
+  EXPECT_EQ(tf_resize_shorter({9'000'000, 1}, 256), (Size{kMost, 256}));
 }
 
 TEST(TfDistortedCrop, KeepsItsRanges) {

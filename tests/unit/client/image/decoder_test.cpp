@@ -69,6 +69,15 @@ TEST(Decoder, RefusesABoxOutsideThePicture) {
   }
 }
 
+// Libraries keep rows: the memory of a picture of few pixels could be anything.
+TEST(Decoder, RefusesAThreadOfPixels) {
+  Decoder sut;
+  for (const std::string_view bytes : {"P4 1 1000001\n", "P4 1000001 1\n"}) {
+    ASSERT_FALSE(sut.open(bytes_of(bytes), "a.pbm"));
+    EXPECT_EQ(sut.fault(), Fault::kTooLarge);
+  }
+}
+
 TEST(Decoder, HasALimitOfItsOwn) {
   Decoder sut({.max_pixels = 1});
   ASSERT_FALSE(sut.open(bytes_of(kPpm), "a.ppm"));
