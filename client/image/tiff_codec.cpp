@@ -85,6 +85,7 @@ TiffHandle open_stream(Stream& stream) {
 struct Layout {
   Size size;
   uint16_t samples = 1;
+  uint16_t colours = 1;  // samples that are looked at; others follow them
   uint16_t bits = 1;
   uint16_t photometric = 0;
   uint16_t compression = 0;
@@ -104,7 +105,7 @@ class TiffCodec final : public Codec {
 
  private:
   Outcome<void> read_layout(TIFF* tiff, uint64_t max_pixels);
-  [[nodiscard]] Outcome<void> check_colours(TIFF* tiff) const;
+  Outcome<void> check_colours(TIFF* tiff);
   Outcome<void> read_samples(TIFF* tiff, const Stream& stream);
   bool read_strips(TIFF* tiff, uint16_t plane);
   bool read_tiles(TIFF* tiff, uint16_t plane);
@@ -114,7 +115,7 @@ class TiffCodec final : public Codec {
   std::span<const uint8_t> bytes_;
   Layout layout_;
   std::vector<uint8_t> block_;    // a row or a tile as libtiff gives it
-  std::vector<uint8_t> samples_;  // the picture, interleaved, a byte each
+  std::vector<uint8_t> samples_;  // the picture's colours, interleaved, a byte each
 };
 
 tl::unexpected<Refusal> failed(const Stream& stream, const char* otherwise) {
@@ -123,8 +124,8 @@ tl::unexpected<Refusal> failed(const Stream& stream, const char* otherwise) {
                 known ? stream.first_error.data() : otherwise);
 }
 
-Outcome<void> TiffCodec::check_colours(TIFF* tiff) const {
-  const Layout& l = layout_;
+Outcome<void> TiffCodec::check_colours(TIFF* tiff) {
+  Layout& l = layout_;
   uint16_t format = SAMPLEFORMAT_UINT;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
   uint16_t extras = 0;
@@ -142,11 +143,11 @@ Outcome<void> TiffCodec::check_colours(TIFF* tiff) const {
       (l.photometric == PHOTOMETRIC_YCBCR && l.compression == COMPRESSION_JPEG && !l.planes);
   const bool inks = l.photometric == PHOTOMETRIC_SEPARATED;
   const bool indexed = l.photometric == PHOTOMETRIC_PALETTE;
-  const uint16_t least = rgb ? 3 : inks ? 4 : 1;
+  l.colours = rgb ? 3 : inks ? 4 : 1;
   const bool depth =
       l.bits == 8 || (l.bits == 16 && rgb) || (l.bits == 1 && (grey || indexed) && l.samples == 1);
   if (format != SAMPLEFORMAT_UINT || !depth || !(grey || rgb || inks || indexed) ||
-      l.samples < least || l.samples > kMaxSamples) {
+      l.samples < l.colours || l.samples > kMaxSamples) {
     return refuse(Fault::kUnsupported,
                   "photometric {}, {} samples of {} bits, format {}; expected 8-bit grey, RGB, "
                   "palette or CMYK",
@@ -193,27 +194,25 @@ Outcome<Header> TiffCodec::open(std::span<const uint8_t> bytes, const DecoderOpt
 
 /// Puts `count` pixels of one block row where they belong.
 void TiffCodec::store(const uint8_t* in, int row, int column, int count, uint16_t plane) {
-  const size_t samples = layout_.samples;
+  const size_t colours = layout_.colours;
+  if (layout_.planes && plane >= colours) return;
+  const auto pixels = static_cast<size_t>(count);
   uint8_t* out =
       samples_.data() + (static_cast<size_t>(row) * static_cast<size_t>(layout_.size.width) +
                          static_cast<size_t>(column)) *
-                            samples;
-  const size_t of_block = layout_.planes ? 1 : samples;
-  const size_t total = static_cast<size_t>(count) * of_block;
+                            colours;
   if (layout_.bits == 1) {
-    unpack_bits(in, 1, total, out);
+    unpack_bits(in, 1, pixels, out);
     return;
   }
-  const size_t out_step = layout_.planes ? samples : 1;
+  const size_t bytes = layout_.bits / 8u;
+  const size_t step = bytes * (layout_.planes ? 1 : layout_.samples);
+  const size_t of_block = layout_.planes ? 1 : colours;
+  // libtiff gives samples in the machine's order: the upper byte of 16 bits is the last one.
+  in += bytes - 1;
   out += layout_.planes ? plane : 0;
-  for (size_t i = 0; i < total; ++i) {
-    if (layout_.bits == 16) {
-      uint16_t sample = 0;
-      std::memcpy(&sample, in + 2 * i, 2);
-      out[i * out_step] = static_cast<uint8_t>(sample >> 8);
-    } else {
-      out[i * out_step] = in[i];
-    }
+  for (size_t i = 0; i < pixels; ++i, in += step, out += colours) {
+    for (size_t c = 0; c < of_block; ++c) out[c] = in[c * bytes];
   }
 }
 
@@ -238,7 +237,8 @@ bool TiffCodec::read_tiles(TIFF* tiff, uint16_t plane) {
   const auto bytes = static_cast<uint64_t>(TIFFTileSize64(tiff));
   const auto row_bytes = static_cast<uint64_t>(TIFFTileRowSize64(tiff));
   const uint64_t of_row = uint64_t{width} * (layout_.planes ? 1 : layout_.samples);
-  const uint64_t most = std::max<uint64_t>(kMaxTileBytes, 2 * samples_.size());
+  const uint64_t stored = samples_.size() / layout_.colours * layout_.samples;
+  const uint64_t most = std::max<uint64_t>(kMaxTileBytes, 2 * stored);
   if (width == 0 || height == 0 || bytes == 0 || bytes > most ||
       row_bytes < (of_row * layout_.bits + 7) / 8 || row_bytes * height > bytes) {
     return false;
@@ -262,7 +262,7 @@ bool TiffCodec::read_tiles(TIFF* tiff, uint16_t plane) {
 Outcome<void> TiffCodec::read_samples(TIFF* tiff, const Stream& stream) {
   const size_t pixels =
       static_cast<size_t>(layout_.size.width) * static_cast<size_t>(layout_.size.height);
-  samples_.resize(pixels * layout_.samples);
+  samples_.resize(pixels * layout_.colours);
   const uint16_t planes = layout_.planes ? layout_.samples : 1;
   for (uint16_t plane = 0; plane < planes; ++plane) {
     const bool read = TIFFIsTiled(tiff) != 0 ? read_tiles(tiff, plane) : read_strips(tiff, plane);
@@ -274,17 +274,12 @@ Outcome<void> TiffCodec::read_samples(TIFF* tiff, const Stream& stream) {
 void TiffCodec::to_rgb(TIFF* tiff, uint8_t* rgb) {
   const Layout& l = layout_;
   const size_t pixels = static_cast<size_t>(l.size.width) * static_cast<size_t>(l.size.height);
-  if (l.photometric == PHOTOMETRIC_SEPARATED || l.photometric == PHOTOMETRIC_RGB ||
-      l.photometric == PHOTOMETRIC_YCBCR) {
-    const bool inks = l.photometric == PHOTOMETRIC_SEPARATED;
-    for (size_t i = 0; i < pixels; ++i) {
-      const uint8_t* in = samples_.data() + i * l.samples;
-      if (inks) {
-        cmyk_to_rgb(in, false, 1, rgb + 3 * i);
-      } else {
-        std::copy_n(in, 3, rgb + 3 * i);
-      }
-    }
+  if (l.photometric == PHOTOMETRIC_SEPARATED) {
+    cmyk_to_rgb(samples_.data(), false, pixels, rgb);
+    return;
+  }
+  if (l.photometric == PHOTOMETRIC_RGB || l.photometric == PHOTOMETRIC_YCBCR) {
+    std::copy_n(samples_.data(), 3 * pixels, rgb);
     return;
   }
   Palette palette = grey_ramp();
@@ -302,10 +297,7 @@ void TiffCodec::to_rgb(TIFF* tiff, uint8_t* rgb) {
       std::reverse(palette.begin(), palette.end());
     }
   }
-  for (size_t i = 0; i < pixels; ++i) {
-    const auto& entry = palette[samples_[i * l.samples]];
-    std::copy(entry.begin(), entry.end(), rgb + 3 * i);
-  }
+  palette_to_rgb(samples_.data(), palette, pixels, rgb);
 }
 
 Outcome<void> TiffCodec::decode(const Box& /*needed*/, Image& out) {

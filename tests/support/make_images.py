@@ -376,7 +376,11 @@ def tiffs():
     yield "tiff-tiles-odd.tif", tiff({**tiff_tags(60, 27, 2, [8] * 3), **tiled}, tiles)
     planes = [pixels[..., c].tobytes() for c in range(3)]
     yield "tiff-planes.tif", tiff(tiff_tags(64, 32, 2, [8] * 3, t284=(3, [2])), planes)
-    for orientation in (3, 6, 8):
+    yield "tiff-planes-alpha.tif", tiff(tiff_tags(64, 32, 2, [8] * 4, t284=(3, [2]), t338=(3, [2])), planes + planes[:1])
+    yield "tiff-rgb-more.tif", tiff(tiff_tags(16, 16, 2, [8] * 6, t338=(3, [0] * 3)), [rng.bytes(1536)])
+    yield "tiff-cmyk-more.tif", tiff(tiff_tags(16, 16, 5, [8] * 5, t338=(3, [0])), [rng.bytes(1280)])
+    yield "tiff-cmyk-planes.tif", tiff(tiff_tags(64, 32, 5, [8] * 4, t284=(3, [2])), planes + planes[:1])
+    for orientation in range(2, 9):
         yield f"tiff-orientation-{orientation}.tif", tiff(tiff_tags(64, 32, 2, [8] * 3, t274=(3, [orientation])),
                                                           [pixels.tobytes()])
     yield "tiff-premultiplied.tif", tiff(tiff_tags(16, 16, 2, [8] * 4, t338=(3, [1])), [rng.bytes(1024)])
