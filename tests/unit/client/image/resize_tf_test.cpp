@@ -33,6 +33,26 @@ TEST(ResizeTf, DoesNotAverageWhenShrinking) {
   EXPECT_EQ(resized(image, resize_crop(image.region, {3, 1})), (std::vector<float>{0, 255, 0}));
 }
 
+// Columns are computed in blocks.
+TEST(ResizeTf, AWideWindowIsThatOfItsParts) {
+  std::vector<uint8_t> values(400);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i * i % 251);
+  const Image image = row(values);
+  const auto all = resized(image, resize_crop(image.region, {700, 1}));
+  for (const int x : {0, 255, 256, 511, 512, 699}) {
+    EXPECT_EQ(resized(image, {image.region, {700, 1}, {0, x, 1, 1}})[0],
+              all[static_cast<size_t>(x)])
+        << x;
+  }
+}
+
+TEST(ResizeTf, NeedsNothingForAWindowBesideThePicture) {
+  const Image image = row({10, 20, 30, 40});
+  const ResizePlan plan{image.region, {4, 1}, {0, 9, 1, 2}};
+  EXPECT_EQ(needed_tf(plan), (Box{0, 0, 0, 0}));
+  EXPECT_EQ(resized(image, plan), (std::vector<float>{0, 0}));
+}
+
 TEST(ResizeTf, FillsWithZerosBesideThePictureAndNeedsOnlyWhatItSays) {
   const Image image = row({10, 20, 30, 40});
   const ResizePlan plan{image.region, {4, 1}, {0, 2, 1, 4}};
