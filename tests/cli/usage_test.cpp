@@ -125,6 +125,18 @@ TEST_F(UsageTest, VersionAndHelpGoToStdoutAndSucceed) {
   }
 }
 
+TEST_F(UsageTest, EveryShippedJobPassesTheCheck) {
+  int jobs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(NPU_JOBS_DIR)) {
+    if (entry.path().extension() != ".yaml") continue;
+    const Outcome got = npu({"config", "check", entry.path().string()});
+    EXPECT_EQ(got.code, 0) << got.err;
+    EXPECT_THAT(got.out, HasSubstr(": ok: job '" + entry.path().stem().string() + "'"));
+    ++jobs;
+  }
+  EXPECT_GE(jobs, 3);
+}
+
 TEST_F(UsageTest, PrintedJobLoadsAgain) {
   const Outcome first = npu({"config", "print", job()});
   ASSERT_EQ(first.code, 0) << first.err;
