@@ -1,4 +1,5 @@
-// WebP by libwebp, through the same animation decoder as Pillow: the first frame on its canvas.
+// WebP by libwebp. Of an animation the first frame on its canvas, as Pillow; a still picture
+// without the two canvases the animation decoder would keep, to the same bits.
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -29,8 +30,12 @@ class WebpCodec final : public Codec {
   Outcome<void> decode(const Box& needed, Image& out) override;
 
  private:
+  Outcome<void> decode_still(Image& out) const;
+  Outcome<void> decode_first_frame(Image& out) const;
+
   WebPData data_{};
   Size size_;
+  bool animated_ = false;
 };
 
 int orientation_of(WebPDemuxer* demuxer) {
@@ -61,10 +66,24 @@ Outcome<Header> WebpCodec::open(std::span<const uint8_t> bytes, const DecoderOpt
                    WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT), options.max_pixels);
   if (!size) return tl::unexpected(size.error());
   size_ = *size;
+  animated_ = (WebPDemuxGetI(demuxer.get(), WEBP_FF_FORMAT_FLAGS) & ANIMATION_FLAG) != 0;
   return Header{size_, orientation_of(demuxer.get()), false};
 }
 
-Outcome<void> WebpCodec::decode(const Box& /*needed*/, Image& out) {
+Outcome<void> WebpCodec::decode_still(Image& out) const {
+  Size size;
+  if (WebPGetInfo(data_.bytes, data_.size, &size.width, &size.height) == 0 || size != size_) {
+    return refuse(Fault::kDamaged, "its headers contradict each other");
+  }
+  out.shape(whole(size_), 3);
+  if (WebPDecodeRGBInto(data_.bytes, data_.size, out.pixels.data(), out.pixels.size(),
+                        static_cast<int>(out.stride())) == nullptr) {
+    return refuse(Fault::kDamaged, "its pixels do not decode");
+  }
+  return {};
+}
+
+Outcome<void> WebpCodec::decode_first_frame(Image& out) const {
   WebPAnimDecoderOptions options;
   WebPAnimDecoderOptionsInit(&options);
   options.color_mode = MODE_RGBA;
@@ -82,6 +101,10 @@ Outcome<void> WebpCodec::decode(const Box& /*needed*/, Image& out) {
   uint8_t* rgb = out.pixels.data();
   for (size_t i = 0; i < pixels; ++i) std::copy_n(rgba + 4 * i, 3, rgb + 3 * i);
   return {};
+}
+
+Outcome<void> WebpCodec::decode(const Box& /*needed*/, Image& out) {
+  return animated_ ? decode_first_frame(out) : decode_still(out);
 }
 
 }  // namespace

@@ -397,6 +397,8 @@ def tiffs():
 def webps():
     rgb = image(101, 67)
     yield "webp-lossy.webp", encoded(rgb, "WEBP", quality=80)
+    for width, height in ((1, 1), (2, 3), (16, 16), (203, 149)):
+        yield f"webp-lossy-{width}x{height}.webp", encoded(image(width, height, "RGBA", width), "WEBP", quality=60)
     yield "webp-lossless.webp", encoded(rgb, "WEBP", lossless=True)
     yield "webp-alpha.webp", encoded(image(101, 67, "RGBA"), "WEBP", quality=80)
     yield "webp-alpha-lossless.webp", encoded(image(101, 67, "RGBA"), "WEBP", lossless=True, exact=True)
