@@ -1,9 +1,14 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <type_traits>
 
 #include "client/render/events.hpp"
+#include "client/render/step_line.hpp"
 
 namespace npu::client {
 namespace {
@@ -98,6 +103,27 @@ struct Writer {
   }
 };
 
+// The same for flat events, into bytes of the caller; what does not fit is left out.
+struct BytesWriter {
+  std::span<char> bytes;
+  size_t size = 0;
+
+  template <typename... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    const size_t room = bytes.size() - size;
+    const auto written =
+        fmt::format_to_n(bytes.data() + size, room, text, std::forward<Args>(args)...);
+    size += std::min(written.size, room);
+  }
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(value)) return add(",\"{}\":null", key);
+    }
+    add(",\"{}\":{}", key, value);
+  }
+};
+
 // A key that is missing keeps its default, so that a newer reader takes older lines; a key of the
 // wrong kind throws and becomes data_loss.
 struct Reader {
@@ -135,6 +161,14 @@ std::string to_json(const Event& event) {
   std::visit([&out](const auto& e) { visit(Writer{out}, e); }, event);
   // A message may quote bytes of a file name that are not UTF-8; they must not cost the record.
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+StepLine::StepLine(const StepEvent& step) noexcept {
+  BytesWriter out{bytes_};
+  out.add("{{\"schema\":{},\"type\":\"step\"", kSchema);
+  visit([&out](const char* key, const auto& value) { out(key, value); }, step);
+  out.add("}}\n");
+  size_ = out.size;
 }
 
 Result<Event> event_from_json(std::string_view line) {

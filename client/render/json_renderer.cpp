@@ -1,8 +1,13 @@
 #include "client/render/json_renderer.hpp"
 
+#include "client/render/step_line.hpp"
+
 namespace npu::client {
 
-void JsonSink::on_event(const Event& event) { out_.write(to_json(event) + '\n'); }
+void JsonSink::on_event(const Event& event) {
+  if (const auto* step = std::get_if<StepEvent>(&event)) return out_.write(StepLine(*step).text());
+  out_.write(to_json(event) + '\n');
+}
 
 void JsonRenderer::on_event(const Event& event) {
   const auto* val_step = std::get_if<ValStepEvent>(&event);

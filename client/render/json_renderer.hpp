@@ -6,7 +6,8 @@
 
 namespace npu::client {
 
-/// Writes every event as one line of JSON to a descriptor that it does not own.
+/// Writes every event as one line of JSON to a descriptor that it does not own. A step takes no
+/// memory.
 class JsonSink : public EventSink {
  public:
   explicit JsonSink(int fd) noexcept : out_(fd) {}

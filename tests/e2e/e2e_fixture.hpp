@@ -8,7 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -24,9 +23,12 @@ namespace npu::e2e {
 
 using cli::Outcome;
 
+/// What could be read; a process may end while its file in /proc is read.
 inline std::string contents(const std::string& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream all;
+  all << file.rdbuf();
+  return all.str();
 }
 
 /// True when no such process runs; one that only waits to be reaped has ended.

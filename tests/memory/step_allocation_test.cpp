@@ -1,5 +1,6 @@
 // Nothing of ours takes memory in a training step once the first one is over; oneDNN's bookkeeping
 // is counted beside it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "client/render/json_renderer.hpp"
 #include "client/train/trainer.hpp"
 #include "model/network.hpp"
 #include "tests/support/allocation_counter.hpp"
@@ -69,6 +71,18 @@ TEST_P(NetworkStep, TakesNoMemoryAfterTheFirst) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, NetworkStep, testing::Values(1, 2));
+
+TEST(StepRecord, IsSentWithoutTakingMemory) {
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(null, 0);
+  client::JsonSink sink(null);
+  const client::Event event = client::StepEvent{.step = 7, .loss = 1.25, .lr = 0.1};
+  test::start_counting();
+  for (int i = 0; i < 3; ++i) sink.on_event(event);
+  const AllocationCounts counts = test::stop_counting();
+  ::close(null);
+  EXPECT_EQ(counts.own + counts.library, 0U) << "first:" << counts.first;
+}
 
 // A job of two ranks as `npu train` runs it, loader and daemon included.
 

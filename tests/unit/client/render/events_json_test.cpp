@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "client/render/events.hpp"
+#include "client/render/step_line.hpp"
 
 namespace npu::client {
 namespace {
@@ -91,6 +92,35 @@ TEST(EventsJson, EveryEventComesBackAsItWas) {
     EXPECT_EQ(back->index(), event.index());
     EXPECT_EQ(to_json(*back), line);
   }
+}
+
+TEST(StepLine, IsTheSameStepAsToJson) {
+  StepEvent odd = step_event();
+  odd.loss = std::numeric_limits<double>::quiet_NaN();
+  odd.lr = 5e-324;
+  odd.img_s = -std::numeric_limits<double>::max();
+  odd.loss_avg = -1.7976931348623157e-308;
+  odd.step = std::numeric_limits<int64_t>::min();
+  for (const StepEvent& step : {step_event(), odd, StepEvent{}}) {
+    const StepLine sut(step);
+    ASSERT_TRUE(sut.text().ends_with("}\n"));
+    const auto got = event_from_json(sut.text());
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(to_json(*got), to_json(step));
+  }
+}
+
+TEST(StepLine, HoldsTheLongestStep) {
+  StepEvent step;
+  for (double* value : {&step.loss, &step.loss_avg, &step.acc1, &step.acc1_avg, &step.acc5,
+                        &step.acc5_avg, &step.lr, &step.scale, &step.img_s, &step.batch_s,
+                        &step.batch_avg_s, &step.data_s, &step.data_avg_s}) {
+    *value = -1.2345678901234567e-300;
+  }
+  step.step = step.step_in_epoch = step.steps_per_epoch = std::numeric_limits<int64_t>::min();
+  step.epoch = std::numeric_limits<int>::min();
+  const StepLine sut(step);
+  EXPECT_TRUE(sut.text().ends_with("}\n")) << sut.text();
 }
 
 TEST(EventsJson, TypeNamesAreTheStableOnes) {
