@@ -101,14 +101,18 @@ template <typename Work>
   return true;
 }
 
-/// An end-of-image marker in the entropy-coded data, where no other 0xFF 0xD9 can be.
-bool has_end_marker(std::span<const uint8_t> data) noexcept {
-  for (size_t end = data.size(); end >= 2;) {
-    const void* found = memrchr(data.data() + 1, 0xD9, end - 1);
-    if (found == nullptr) return false;
-    const auto at = static_cast<size_t>(static_cast<const uint8_t*>(found) - data.data());
-    if (data[at - 1] == 0xFF) return true;
-    end = at;
+/// Whether the data of a scan run to an end-of-image marker, with none but restarts between.
+bool runs_to_end_marker(std::span<const uint8_t> data) noexcept {
+  const uint8_t* at = data.data();
+  const uint8_t* const end = at + data.size();
+  while (at < end) {
+    at = static_cast<const uint8_t*>(std::memchr(at, 0xFF, static_cast<size_t>(end - at)));
+    if (at == nullptr) return false;
+    while (at < end && *at == 0xFF) ++at;  // fill bytes
+    if (at == end || *at == JPEG_EOI) return at != end;
+    const bool restart = *at >= JPEG_RST0 && *at <= JPEG_RST0 + 7;
+    if (*at != 0 && !restart) return false;
+    ++at;
   }
   return false;
 }
@@ -138,6 +142,7 @@ class JpegCodec final : public Codec {
   [[nodiscard]] int orientation() const noexcept;
   bool start(const Box& needed, Box& region);
   bool read_rows(const Box& region, Image& out);
+  bool check_rest();
   [[nodiscard]] tl::unexpected<Refusal> refusal() const;
 
   jpeg_decompress_struct info_{};
@@ -146,7 +151,7 @@ class JpegCodec final : public Codec {
   jpeg_progress_mgr progress_{};
   std::span<const uint8_t> bytes_;
   bool header_is_fresh_ = false;
-  bool ended_ = true;  // without an end marker, only decoding tells whether all rows are there
+  bool plain_ = true;  // one scan up to the end marker; else only decoding tells what is there
   std::vector<uint8_t> ink_;  // a row of CMYK
 };
 
@@ -207,7 +212,7 @@ Outcome<Header> JpegCodec::open(std::span<const uint8_t> bytes, const DecoderOpt
   }
   const auto size = checked_size(info_.image_width, info_.image_height, options.max_pixels);
   if (!size) return tl::unexpected(size.error());
-  ended_ = has_end_marker(bytes.last(source_.bytes_in_buffer));
+  plain_ = runs_to_end_marker(bytes.last(source_.bytes_in_buffer));
   header_is_fresh_ = true;
   return Header{*size, options.apply_exif ? orientation() : 1, false};
 }
@@ -218,9 +223,11 @@ bool JpegCodec::start(const Box& needed, Box& region) {
     info_.out_color_space = info_.num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(&info_);
     const Size size{static_cast<int>(info_.output_width), static_cast<int>(info_.output_height)};
-    region = {0, 0, ended_ ? needed.bottom() : size.height, size.width};
+    // Of several scans all bytes have been read by now.
+    const bool scans = jpeg_has_multiple_scans(&info_) != 0;
+    region = {0, 0, plain_ || scans ? needed.bottom() : size.height, size.width};
     // Several scans are kept as coefficients, and incomplete ones are smoothed across blocks.
-    if (!ended_ || jpeg_has_multiple_scans(&info_) != 0 || !usual_sampling(info_)) return;
+    if (!plain_ || scans || !usual_sampling(info_)) return;
     const int block_width = info_.max_h_samp_factor * DCTSIZE;
     const int block_height = info_.max_v_samp_factor * DCTSIZE;
     const int left = align_down(std::max(0, needed.left - kMargin), block_width);
@@ -259,6 +266,14 @@ bool JpegCodec::read_rows(const Box& region, Image& out) {
   });
 }
 
+/// Behind the last row: a marker that came too early may begin something that is none. Running out
+/// of bytes there is no fault. Source: Pillow's JpegDecode.c, which ends likewise.
+bool JpegCodec::check_rest() {
+  if (info_.output_scanline < info_.output_height) return true;
+  return guarded(errors_, [this] { jpeg_finish_decompress(&info_); }) ||
+         errors_.fault == Fault::kTruncated;
+}
+
 Outcome<void> JpegCodec::decode(const Box& needed, Image& out) {
   if (!header_is_fresh_ && !read_header()) return refusal();
   header_is_fresh_ = false;
@@ -266,6 +281,7 @@ Outcome<void> JpegCodec::decode(const Box& needed, Image& out) {
   if (!start(needed, region)) return refusal();
   out.shape(region, 3);
   if (!read_rows(region, out)) return refusal();
+  if (!plain_ && !check_rest()) return refusal();
   return {};
 }
 

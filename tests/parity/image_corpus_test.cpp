@@ -37,6 +37,8 @@ const std::map<std::string, Fault>& refused() {
       {"jpeg-cut-at-half.jpg", Fault::kTruncated},
       {"jpeg-progressive-cut.jpg", Fault::kTruncated},
       {"jpeg-exif-thumbnail-cut.jpg", Fault::kTruncated},
+      {"jpeg-table-in-data.jpg", Fault::kDamaged},
+      {"jpeg-table-in-data-cut.jpg", Fault::kDamaged},
       {"jpeg-12-bits.jpg", Fault::kUnsupported},
       {"jpeg-no-width.jpg", Fault::kDamaged},
       {"jpeg-huge.jpg", Fault::kTooLarge},

@@ -135,6 +135,9 @@ def jpegs():
     yield "jpeg-bits-flipped.jpg", patched(base, sos + 2000, bytes(b ^ 0x15 for b in base[sos + 2000:sos + 2003]))
     yield "jpeg-tail-zeroed.jpg", patched(base, len(base) * 3 // 4, bytes(len(base) - len(base) * 3 // 4))
     yield "jpeg-marker-in-data.jpg", patched(base, sos + 3000, b"\xff\xd9")
+    yield "jpeg-comment-in-data.jpg", patched(base, sos + 3000, b"\xff\xfe\0\4")
+    yield "jpeg-table-in-data.jpg", patched(base, sos + 3000, b"\xff\xc4\0\5")
+    yield "jpeg-table-in-data-cut.jpg", patched(base, sos + 3000, b"\xff\xc4\0\5")[:len(base) * 3 // 4]
     yield "jpeg-12-bits.jpg", patched(base, sof + 4, b"\x0c")
     yield "jpeg-no-width.jpg", patched(base, sof + 7, b"\0\0")
     yield "jpeg-huge.jpg", patched(base, sof + 5, struct.pack(">HH", 65000, 65000))
