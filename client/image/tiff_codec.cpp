@@ -124,6 +124,17 @@ tl::unexpected<Refusal> failed(const Stream& stream, const char* otherwise) {
                 known ? stream.first_error.data() : otherwise);
 }
 
+/// What libtiff decodes within limits, to the same bits each time. Not LZMA, whose dictionary may
+/// be of 4 GiB, nor WebP, whose damaged rows show what was in memory, nor what nobody writes any
+/// more.
+bool known_compression(uint16_t compression) noexcept {
+  constexpr std::array<uint16_t, 10> kKnown = {
+      COMPRESSION_NONE,    COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4,
+      COMPRESSION_LZW,     COMPRESSION_JPEG,     COMPRESSION_PACKBITS,  COMPRESSION_ADOBE_DEFLATE,
+      COMPRESSION_DEFLATE, COMPRESSION_ZSTD};
+  return std::find(kKnown.begin(), kKnown.end(), compression) != kKnown.end();
+}
+
 Outcome<void> TiffCodec::check_colours(TIFF* tiff) {
   Layout& l = layout_;
   uint16_t format = SAMPLEFORMAT_UINT;
@@ -172,6 +183,11 @@ Outcome<void> TiffCodec::read_layout(TIFF* tiff, uint64_t max_pixels) {
   TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planes);
   TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &layout_.photometric);
   layout_.planes = planes == PLANARCONFIG_SEPARATE;
+  if (!known_compression(layout_.compression)) {
+    return refuse(Fault::kUnsupported,
+                  "compression {}, expected none, CCITT, LZW, JPEG, PackBits, Deflate or Zstandard",
+                  layout_.compression);
+  }
   if (layout_.photometric == PHOTOMETRIC_YCBCR && layout_.compression == COMPRESSION_JPEG) {
     TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
   }

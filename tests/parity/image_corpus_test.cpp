@@ -71,6 +71,8 @@ const std::map<std::string, Fault>& refused() {
       {"pnm-plain-beyond-maximum.ppm", Fault::kDamaged},
       {"pnm-huge.ppm", Fault::kTooLarge},
 
+      {"tiff-lzma.tif", Fault::kUnsupported},
+      {"tiff-webp.tif", Fault::kUnsupported},
       {"tiff-grey-16.tif", Fault::kUnsupported},
       {"tiff-float.tif", Fault::kUnsupported},
       {"tiff-premultiplied.tif", Fault::kUnsupported},

@@ -360,9 +360,10 @@ def tiffs():
                       ("cmyk", image(45, 31, "CMYK")), ("palette", rgb.quantize(100)), ("1", rgb.convert("1")),
                       ("grey-alpha", image(45, 31, "LA"))):
         yield f"tiff-{name}.tif", encoded(img, "TIFF")
-    for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"):
+    for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd", "lzma", "webp"):
         yield f"tiff-{compression}.tif", encoded(rgb, "TIFF", compression=compression)
-    yield "tiff-group4.tif", encoded(rgb.convert("1"), "TIFF", compression="group4")
+    for compression in ("group3", "group4", "tiff_ccitt"):
+        yield f"tiff-{compression}.tif", encoded(rgb.convert("1"), "TIFF", compression=compression)
     yield "tiff-grey-16.tif", encoded(Image.fromarray(rng.randint(0, 65536, (31, 45)).astype(np.uint16)), "TIFF")
     yield "tiff-float.tif", encoded(Image.fromarray(rng.rand(31, 45).astype(np.float32)), "TIFF")
     yield "tiff-pages.tif", encoded(rgb, "TIFF", save_all=True, append_images=[image(20, 20)])
