@@ -78,7 +78,8 @@ Result<Translation> translate_main_py(const Given& given, const Surroundings& ar
   NPU_TRY_VOID(set_training(job, given));
   NPU_TRY_VOID(set_precision(job, given, out));
   job.set("checkpoint.every_epochs", "1");
-  set_resume(job, given, around, "never");
+  // An evaluation needs weights: without --resume those of the run's newest checkpoint.
+  set_resume(job, given, around, given.on("evaluate") ? "auto" : "never");
   if (given.has("dist-url")) {
     out.remarks.push_back(
         fmt::format("--dist-url {} has no effect: ranks meet in the daemon, no port is opened",

@@ -116,6 +116,10 @@ TEST(MainPy, ResumeAndPretrainedArePathsOfTheSurroundings) {
   EXPECT_EQ(translated({{"resume", "auto"}}).checkpoint.resume, config::ResumeKind::kAuto);
 }
 
+TEST(MainPy, AnEvaluationTakesTheNewestCheckpointUnlessOneIsNamed) {
+  EXPECT_EQ(translated({{"evaluate", "true"}}).checkpoint.resume, config::ResumeKind::kAuto);
+}
+
 TEST(MainPy, BothSpellingsOfTheBackEndMayAgree) {
   EXPECT_EQ(translated({{"dist-backend", "hccl"}, {"dist_backend", "hccl"}}).world(), 8);
 }
