@@ -143,6 +143,7 @@ Result<void> read_file(const std::string& path, std::vector<uint8_t>& out) {
     return fail(Code::kResourceExhausted, "read image '{}': {} bytes, at most {} are accepted",
                 path, size, kMaxFileBytes);
   }
+  give_back(out, size);
   out.resize(size);
   size_t done = 0;
   while (done < size) {

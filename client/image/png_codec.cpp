@@ -141,6 +141,7 @@ Outcome<void> PngCodec::decode(const Box& /*needed*/, Image& out) {
   const auto height = static_cast<size_t>(png_get_image_height(png, info));
   const bool indexed = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
   out.shape({0, 0, static_cast<int>(height), static_cast<int>(width)}, 3);
+  give_back(indices_, indexed ? width * height : 0);
   if (indexed) indices_.resize(width * height);
   rows_.resize(height);
   for (size_t y = 0; y < height; ++y) {

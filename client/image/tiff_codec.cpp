@@ -278,6 +278,8 @@ bool TiffCodec::read_tiles(TIFF* tiff, uint16_t plane) {
 Outcome<void> TiffCodec::read_samples(TIFF* tiff, const Stream& stream) {
   const size_t pixels =
       static_cast<size_t>(layout_.size.width) * static_cast<size_t>(layout_.size.height);
+  give_back(block_, 0);
+  give_back(samples_, pixels * layout_.colours);
   samples_.resize(pixels * layout_.colours);
   const uint16_t planes = layout_.planes ? layout_.samples : 1;
   for (uint16_t plane = 0; plane < planes; ++plane) {

@@ -36,9 +36,18 @@ struct Box {
 /// Kernels may read (never use) up to this many bytes behind the last pixel.
 inline constexpr size_t kSlackBytes = 64;
 
+/// What a buffer keeps from picture to picture.
+inline constexpr size_t kKeptBytes = size_t{64} << 20;
+
+/// Before `buffer` is used for `bytes`: gives back what a rare huge picture made of it, which each
+/// worker would else hold to the end. Its contents are lost then.
+inline void give_back(std::vector<uint8_t>& buffer, size_t bytes) noexcept {
+  if (buffer.capacity() > kKeptBytes && bytes <= kKeptBytes) std::vector<uint8_t>().swap(buffer);
+}
+
 /// Decoded pixels of one part of a picture: rows top to bottom, channels innermost, no gaps.
 /// Invariant: pixels.size() >= region.height * stride() + kSlackBytes. Made to be reused: shape()
-/// only ever grows the buffer.
+/// grows the buffer, and shrinks it only from above kKeptBytes.
 struct Image {
   Box region;        ///< which pixels of the picture these are
   int channels = 3;  ///< 3 = R, G, B; 1 = grey
@@ -49,6 +58,7 @@ struct Image {
     region = new_region;
     channels = new_channels;
     const size_t need = static_cast<size_t>(region.height) * stride() + kSlackBytes;
+    give_back(pixels, need);
     if (pixels.size() < need) pixels.resize(need);
   }
   [[nodiscard]] size_t stride() const noexcept {
