@@ -138,7 +138,7 @@ class JpegCodec final : public Codec {
 
  private:
   void create();
-  bool read_header();
+  bool read_header(bool exif);
   [[nodiscard]] int orientation() const noexcept;
   bool start(const Box& needed, Box& region);
   bool read_rows(const Box& region, Image& out);
@@ -181,9 +181,13 @@ tl::unexpected<Refusal> JpegCodec::refusal() const {
   return refuse(errors_.fault, "{}", errors_.text.data());
 }
 
-bool JpegCodec::read_header() {
-  return guarded(errors_, [this] {
-    jpeg_abort_decompress(&info_);
+/// With a new decompressor, as one keeps its tables: a file that lacks some would be read with
+/// those of the last one, or with what stands behind its own pixels.
+bool JpegCodec::read_header(bool exif) {
+  jpeg_destroy_decompress(&info_);
+  create();
+  return guarded(errors_, [this, exif] {
+    jpeg_save_markers(&info_, JPEG_APP0 + 1, exif ? 0xFFFF : 0);
     source_.next_input_byte = bytes_.data();
     source_.bytes_in_buffer = bytes_.size();
     jpeg_read_header(&info_, TRUE);
@@ -202,11 +206,7 @@ int JpegCodec::orientation() const noexcept {
 Outcome<Header> JpegCodec::open(std::span<const uint8_t> bytes, const DecoderOptions& options) {
   bytes_ = bytes;
   header_is_fresh_ = false;
-  // A decompressor keeps its tables, and a file without any would be read with the last one's.
-  jpeg_destroy_decompress(&info_);
-  create();
-  jpeg_save_markers(&info_, JPEG_APP0 + 1, options.apply_exif ? 0xFFFF : 0);
-  if (!read_header()) return refusal();
+  if (!read_header(options.apply_exif)) return refusal();
   if (info_.num_components == 2 || info_.num_components > 4) {
     return refuse(Fault::kUnsupported, "{} components, expected 1, 3 or 4", info_.num_components);
   }
@@ -275,7 +275,7 @@ bool JpegCodec::check_rest() {
 }
 
 Outcome<void> JpegCodec::decode(const Box& needed, Image& out) {
-  if (!header_is_fresh_ && !read_header()) return refusal();
+  if (!header_is_fresh_ && !read_header(false)) return refusal();
   header_is_fresh_ = false;
   Box region;
   if (!start(needed, region)) return refusal();

@@ -138,6 +138,11 @@ def jpegs():
     yield "jpeg-comment-in-data.jpg", patched(base, sos + 3000, b"\xff\xfe\0\4")
     yield "jpeg-table-in-data.jpg", patched(base, sos + 3000, b"\xff\xc4\0\5")
     yield "jpeg-table-in-data-cut.jpg", patched(base, sos + 3000, b"\xff\xc4\0\5")[:len(base) * 3 // 4]
+    # Without its first table, which libjpeg then knows by heart, and with another one amid its data.
+    dht = find_marker(base, 0xC4)
+    size = struct.unpack(">H", base[dht + 2:dht + 4])[0]
+    other = base[dht:dht + 21] + bytes(reversed(base[dht + 21:dht + 2 + size]))
+    yield "jpeg-other-table-in-data.jpg", base[:dht] + base[dht + 2 + size:sos + 3000] + other + base[sos + 3000:]
     yield "jpeg-12-bits.jpg", patched(base, sof + 4, b"\x0c")
     yield "jpeg-no-width.jpg", patched(base, sof + 7, b"\0\0")
     yield "jpeg-huge.jpg", patched(base, sof + 5, struct.pack(">HH", 65000, 65000))
