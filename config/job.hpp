@@ -40,7 +40,7 @@ struct DataConfig {
   BadImage bad_image = BadImage::kError;
   Exif exif = Exif::kIgnore;
   int image_size = 0;        // height and width of the network's input; 0 = the format's own
-  int val_resize = 0;        // shorter side before the validation crop; 0 = image_size * 256 / 224
+  int val_resize = 0;        // shorter side before the centre crop; 0 = by augment and image_size
   std::vector<double> mean;  // a channel each, of pixels scaled to 0..1; empty = the data set's own
   std::vector<double> std;
   int label_offset = 0;      // added to the class index; 1 leaves output 0 to "background"

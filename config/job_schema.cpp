@@ -44,17 +44,18 @@ void add_data(std::vector<Field>& t, DataConfig& d) {
   t.push_back({"data.format", slot_of(d.format), {}, kFormats, "kind of data set"});
   t.push_back({"data.path", &d.path, {}, {}, "folder of the data set; unused by synthetic"});
   t.push_back({"data.workers", &d.workers, {0, 256}, {},
-               "loader threads of the whole job, shared out over the ranks", false});
+               "loader threads of the whole job, at most the cores, shared out over the ranks; 0: none", false});
   t.push_back({"data.augment", slot_of(d.augment), {}, kAugments,
                "cifar: pad 4, random crop, flip; imagenet: random resized crop, flip"});
   t.push_back({"data.bad_image", slot_of(d.bad_image), {}, kBadImages,
-               "image that cannot be read: error ends the job; skip leaves it out; replace takes another"});
+               "image that cannot be read: error ends the job; skip: the next one stands in, in validation nothing; "
+               "replace: the mean colour"});
   t.push_back({"data.exif", slot_of(d.exif), {}, kExifs,
                "orientation noted by the camera; ignore, as torchvision does"});
   t.push_back({"data.image_size", &d.image_size, {0, 1024}, {},
                "height and width the network sees; 0: 224 for imagefolder, 32 for synthetic, else the files'"});
   t.push_back({"data.val_resize", &d.val_resize, {0, 4096}, {},
-               "imagefolder: shorter side before the validation crop; 0: image_size * 256 / 224"});
+               "shorter side before the centre crop; 0: image_size * 256 / 224 with augment imagenet, else image_size"});
   t.push_back({"data.mean", &d.mean, {-255, 255}, {},
                "a channel each, of pixels scaled to 0..1; empty: the data set's own"});
   t.push_back({"data.std", &d.std, {0, 255, true}, {}, "as data.mean: what is divided by"});

@@ -28,15 +28,6 @@ uint64_t job_hash(const Job& job) {
 
 std::vector<std::string> unsupported(const Job& job) {
   std::vector<std::string> out;
-  if (job.data.format == DataFormat::kImageFolder) out.emplace_back("data.format: imagefolder");
-  if (job.data.format == DataFormat::kCifar10) out.emplace_back("data.format: cifar10");
-  if (job.data.format == DataFormat::kCifar100) out.emplace_back("data.format: cifar100");
-  if (job.data.bad_image != BadImage::kError) out.emplace_back("data.bad_image");
-  if (job.data.exif != Exif::kIgnore) out.emplace_back("data.exif: apply");
-  if (!job.data.mean.empty()) out.emplace_back("data.mean and data.std");
-  if (job.data.label_offset != 0) out.emplace_back("data.label_offset");
-  if (job.data.cache_bytes != 0) out.emplace_back("data.cache_bytes");
-  if (job.data.augment == Augment::kImagenet) out.emplace_back("data.augment: imagenet");
   if (job.train.start_epoch) out.emplace_back("train.start_epoch");
   if (job.train.eval_every != 1) out.emplace_back("train.eval_every");
   if (job.train.target_acc1 != 0) out.emplace_back("train.target_acc1");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -42,6 +43,8 @@ class NullSink : public client::EventSink {
  public:
   void on_event(const client::Event&) override {}
 };
+
+void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
 
 std::string env_text(const char* name) {
   const char* value = std::getenv(name);
@@ -116,7 +119,8 @@ Result<void> train(const Options& options, int threads, LastWords& words) {
                            .run_key = env_text("NPU_RUN_KEY"),
                            .rank = rank,
                            .threads = threads,
-                           .on_failure = words.failure_handler()},
+                           .on_failure = words.failure_handler(),
+                           .on_warning = warn},
                           words);
 }
 

@@ -25,8 +25,8 @@ Augmenter::Augmenter(ImageShape shape, const Normalization& normalization, confi
   NPU_CHECK(shape.channels >= 1 && shape.channels <= kMaxChannels);
   for (size_t c = 0; c < static_cast<size_t>(shape.channels); ++c) {
     for (size_t v = 0; v < 256; ++v) {
-      table_[c][v] =
-          (static_cast<float>(v) / 255.0F - normalization.mean[c]) / normalization.stddev[c];
+      table_[c][v] = (static_cast<float>(v) / normalization.scale - normalization.mean[c]) /
+                     normalization.stddev[c];
     }
   }
 }

@@ -31,11 +31,11 @@ struct CropFlip {
 class Augmenter {
  public:
   /// `kind` kNone or kCifar (pad 4 with zeros, random crop to the same size, horizontal flip).
-  /// Aborts on kImagenet, which no data set here supports. For validation pass kNone.
+  /// Aborts on kImagenet, which needs a picture (PictureSource). For validation pass kNone.
   Augmenter(ImageShape shape, const Normalization& normalization, config::Augment kind,
             uint64_t seed);
 
-  /// Writes height x width x channels floats (channels innermost): ((x / 255) - mean) / stddev.
+  /// Writes height x width x channels floats (channels innermost): ((x / scale) - mean) / stddev.
   /// Padding is zero before normalisation, as torchvision pads. Cost: one table look-up a value.
   void apply(std::span<const uint8_t> pixels, int epoch, uint64_t sample, float* out) const;
 

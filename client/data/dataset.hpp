@@ -1,4 +1,4 @@
-// Labelled images in memory, and how they are opened from a job's `data` section.
+// Labelled images in memory.
 // One process holds one copy; ranks do not share it.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "config/job.hpp"
+#include "client/data/class_table.hpp"
 #include "shm/base/error.hpp"
 
 namespace npu::data {
@@ -27,10 +27,11 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// Per channel, applied to pixels scaled to 0..1: (x - mean) / stddev.
+/// Per channel, applied to bytes x: (x / scale - mean) / stddev.
 struct Normalization {
   std::array<float, kMaxChannels> mean{0.5F, 0.5F, 0.5F, 0.5F};
   std::array<float, kMaxChannels> stddev{0.5F, 0.5F, 0.5F, 0.5F};
+  float scale = 255.0F;
 };
 
 /// Images of one shape with one label each. Invariants: labels are in 0..num_classes-1; pixels are
@@ -66,14 +67,8 @@ struct DatasetPair {
   Dataset train;
   Dataset val;
   Normalization normalization;
+  ClassTable classes;       // empty where the format has no names
   std::string description;  // "Fashion-MNIST (digest ok), 60000 train + 10000 val"
 };
-
-/// Opens what `config` names. `num_classes` bounds the labels, `seed` keys synthetic images.
-/// Errors: not_found (exit 66) naming every path tried; data_loss or failed_precondition (exit 65)
-/// naming the file and what is wrong in it; unimplemented for formats this version does not read.
-/// Cost: reads everything; Fashion-MNIST takes about 0.6 s and 55 MB.
-[[nodiscard]] Result<DatasetPair> open_dataset(const config::DataConfig& config, int num_classes,
-                                               uint64_t seed);
 
 }  // namespace npu::data

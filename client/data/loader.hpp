@@ -1,15 +1,13 @@
 // Prepares the next batches while the network works on the present one.
-// Worker threads fill buffers that the caller owns (slots) and hand them over in plan order.
+// Worker threads fill buffers that the caller owns (slots); batches come out in plan order.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
-#include "client/data/augment.hpp"
-#include "client/data/dataset.hpp"
 #include "client/data/sampler.hpp"
+#include "client/data/source.hpp"
 #include "shm/base/error.hpp"
 
 namespace npu::data {
@@ -21,18 +19,27 @@ struct Slot {
   int32_t* labels = nullptr;
 };
 
-/// A filled slot. n = 0 marks the end of the plan.
+/// A filled slot. index = -1 marks the end of the pass.
 struct Batch {
   float* images = nullptr;
   int32_t* labels = nullptr;
-  int n = 0;
-  int64_t index = -1;  // within the plan
+  int n = 0;    // images; fewer than planned, even 0, if some were left out
+  int bad = 0;  // samples that could not be read: others stand in, or they were left out
+  int64_t index = -1;
   int slot = -1;
 };
 
-struct LoaderOptions {
+/// What is to be read: which samples of a source in which batches, as they look in an epoch.
+struct Pass {
+  const SampleSource* source = nullptr;
+  BatchPlan plan;
   int epoch = 0;
-  int workers = 1;  // 0 = prepare in next(), no thread; more than slots are not started
+
+  bool operator==(const Pass&) const = default;
+};
+
+struct LoaderOptions {
+  int workers = 1;  // 0 = prepare in next(), no thread, nothing ahead
 };
 
 /// Loader threads of one rank when the job asks for `workers`: shared out, rounded up (0 stays 0).
@@ -40,23 +47,30 @@ struct LoaderOptions {
   return (workers + world - 1) / world;
 }
 
-/// Invariants: (1) batches come in plan order and with the same bytes for any number of workers;
-/// (2) a slot is written only between release() and the hand-over; (3) nobody spins: idle workers
-/// and a waiting caller sleep. Thread: next() and release() from one thread. Ownership: dataset,
-/// augmenter and slot memory must outlive it. The destructor stops at once, also in mid-epoch, and
-/// joins.
+/// Processors that this process may run on.
+[[nodiscard]] int available_cores() noexcept;
+
+/// Invariants: (1) batches come in plan order and with the same bytes for any number of workers and
+/// slots; (2) a slot is written only between release() and the hand-over; (3) nobody spins: idle
+/// workers and a waiting caller sleep; (4) after the first batches no memory is taken but by
+/// begin() and announce(). Thread: all calls from one thread. Ownership: sources and slot memory
+/// must outlive it. The destructor stops at once, also in mid-pass, and joins.
 class BatchLoader {
  public:
   /// Errors: invalid_argument without slots; resource_exhausted when no thread can be started.
-  [[nodiscard]] static Result<std::unique_ptr<BatchLoader>> create(const Dataset& dataset,
-                                                                   const Augmenter& augmenter,
-                                                                   BatchPlan plan,
-                                                                   std::span<const Slot> slots,
+  [[nodiscard]] static Result<std::unique_ptr<BatchLoader>> create(std::span<const Slot> slots,
                                                                    const LoaderOptions& options);
-
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// The batches that follow come from `pass`. What was prepared for the same announced pass is
+  /// used; all else that was prepared is dropped. Also clears an error.
+  void begin(Pass pass);
+
+  /// Says what begin() will most likely be called with next: prepared as soon as all batches of the
+  /// present pass are under way and slots are free.
+  void announce(Pass pass);
 
   /// The next batch; blocks until it is ready. Release earlier ones first: with all slots out,
   /// nothing can become ready, which is failed_precondition. A bad sample is an error at its batch,
@@ -66,25 +80,13 @@ class BatchLoader {
   /// Gives the slot back for reuse.
   void release(const Batch& batch);
 
+  /// Sum of `bad` over all batches that next() returned.
+  [[nodiscard]] int64_t bad_samples() const noexcept;
+
  private:
-  struct Lane;
-
-  BatchLoader(const Dataset& dataset, const Augmenter& augmenter, BatchPlan plan,
-              std::span<const Slot> slots, const LoaderOptions& options);
-
-  [[nodiscard]] Result<void> start_threads();
-  void work(Lane& lane);
-  [[nodiscard]] Result<void> fill(size_t batch, const Slot& slot) const;
-  [[nodiscard]] Batch batch_in(size_t batch, int slot) const;
-
-  const Dataset& dataset_;
-  const Augmenter& augmenter_;
-  BatchPlan plan_;
-  std::vector<Slot> slots_;
-  LoaderOptions options_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // batch k and slot s belong to lane k, s mod lanes
-  std::vector<int> idle_;                     // without workers: free slots
-  size_t next_ = 0;
+  struct Impl;
+  explicit BatchLoader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace npu::data

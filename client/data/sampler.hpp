@@ -37,6 +37,8 @@ struct BatchPlan {
   std::vector<uint32_t> samples;
   size_t batch = 1;
 
+  bool operator==(const BatchPlan&) const = default;
+
   [[nodiscard]] size_t batches() const noexcept { return (samples.size() + batch - 1) / batch; }
   [[nodiscard]] std::span<const uint32_t> of(size_t index) const noexcept {
     const size_t begin = index * batch;

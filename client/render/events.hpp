@@ -112,6 +112,7 @@ struct DoneEvent {
   int best_epoch = -1;
   double img_s = 0;
   double seconds = 0;
+  int64_t bad_images = 0;     // how often one that cannot be read came up, over all ranks
   int64_t staged_copies = 0;  // buffers outside the arena that collectives had to copy
   std::string checkpoint;     // path of the last durable one, empty if none
   std::string weights_digest;

@@ -80,8 +80,8 @@ void visit(auto&& f, Is<DoneEvent> auto& e) {
   f("epochs", e.epochs), f("steps", e.steps), f("skipped_steps", e.skipped_steps);
   f("best_acc1", e.best_acc1), f("acc1", e.acc1), f("best_epoch", e.best_epoch);
   f("img_s", e.img_s), f("seconds", e.seconds), f("checkpoint", e.checkpoint);
-  f("staged_copies", e.staged_copies), f("weights_digest", e.weights_digest);
-  f("verified", e.verified);
+  f("bad_images", e.bad_images), f("staged_copies", e.staged_copies);
+  f("weights_digest", e.weights_digest), f("verified", e.verified);
 }
 
 // In the order of the variant's alternatives.

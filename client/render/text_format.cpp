@@ -108,6 +108,7 @@ std::string format_done(const DoneEvent& e) {
   } else {
     text += "accuracy    not measured, no epoch was completed";
   }
+  if (e.bad_images > 0) text += fmt::format("\nimages      {} times unreadable", e.bad_images);
   text += fmt::format("\ncheckpoint  {}", e.checkpoint.empty() ? "none" : e.checkpoint);
   if (e.verified) text += *e.verified ? "   verified" : "   NOT VERIFIED";
   return text + fmt::format("\nweights     {}", e.weights_digest);

@@ -61,6 +61,22 @@ Result<double> run_passes(Stepper& stepper, data::BatchLoader& loader, int passe
   return waited;
 }
 
+Result<data::Pass> train_pass(const Replica& replica, const Feed& feed, int epoch,
+                              int64_t first_step) {
+  const Job& job = replica.job();
+  const data::SampleSource& set = *feed.data.train;
+  const data::ShardKey key{job.world(), replica.rank(), job.seed, epoch};
+  NPU_TRY(data::BatchPlan plan,
+          data::train_plan(set.size(), key, job.rank_batch(), first_step, job.train.accumulate));
+  return data::Pass{&set, std::move(plan), epoch};
+}
+
+data::Pass val_pass(const Replica& replica, const Feed& feed, int epoch) {
+  const Job& job = replica.job();
+  const data::SampleSource& set = *feed.data.val;
+  return {&set, data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch()), epoch};
+}
+
 void add_metrics(TrainState& state, const StepMetrics& metrics, int batch) {
   if (metrics.skipped) ++state.skipped_steps;
   // A skipped step may have no loss to speak of; it must not spoil the epoch's average.
@@ -73,24 +89,20 @@ void add_metrics(TrainState& state, const StepMetrics& metrics, int batch) {
 
 }  // namespace
 
-Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
-                                const data::Augmenter& augmenter, const EpochOptions& o,
+Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochOptions& o,
                                 TrainState& state, EventSink& events,
                                 const std::function<Result<void>(const TrainState&)>& save) {
   const Job& job = replica.job();
-  const data::ShardKey key{job.world(), replica.rank(), job.seed, o.epoch};
-  NPU_TRY(data::BatchPlan plan, data::train_plan(set.size(), key, job.rank_batch(),
-                                                 state.step_in_epoch, job.train.accumulate));
-  NPU_TRY(const auto loader, data::BatchLoader::create(
-                                 set, augmenter, std::move(plan), replica.slots(),
-                                 {o.epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  NPU_TRY(data::Pass pass, train_pass(replica, feed, o.epoch, state.step_in_epoch));
+  feed.loader.begin(std::move(pass));
+  feed.loader.announce(val_pass(replica, feed, o.epoch));
   Stepper stepper(replica, job.precision.amp ? state.scaler : std::nullopt);
   EpochResult result;
   Timing timing;
   const auto begin = Clock::now();
   auto step_begin = begin;
   while (state.step_in_epoch < o.steps_per_epoch) {
-    NPU_TRY(const double waited, run_passes(stepper, *loader, job.train.accumulate));
+    NPU_TRY(const double waited, run_passes(stepper, feed.loader, job.train.accumulate));
     timing.data.add(waited);
     const double lr = o.lr(state.step_in_epoch);
     NPU_TRY(const StepMetrics metrics, stepper.finish(lr));
@@ -117,27 +129,32 @@ Result<EpochResult> train_epoch(Replica& replica, const data::Dataset& set,
   return result;
 }
 
-Result<ValResult> validate(Replica& replica, const data::Dataset& set, const data::Augmenter& plain,
-                           int epoch, EventSink& events) {
+Result<ValResult> validate(Replica& replica, const Feed& feed, int epoch, EventSink& events) {
   const Job& job = replica.job();
   NPU_TRY_VOID(replica.enter_validation());
-  data::BatchPlan plan = data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch());
-  const auto steps = static_cast<int64_t>(plan.batches());
-  NPU_TRY(const auto loader, data::BatchLoader::create(
-                                 set, plain, std::move(plan), replica.slots(),
-                                 {epoch, data::workers_per_rank(job.data.workers, job.world())}));
+  data::Pass pass = val_pass(replica, feed, epoch);
+  const auto steps = static_cast<int64_t>(pass.plan.batches());
+  const size_t elements = feed.data.shape().elements();
+  feed.loader.begin(std::move(pass));
+  if (epoch + 1 < job.train.epochs) {
+    NPU_TRY(data::Pass following, train_pass(replica, feed, epoch + 1, 0));
+    feed.loader.announce(std::move(following));
+  }
   model::Network& network = replica.network();
   model::LossAndHits sums;
   int64_t seen = 0;
   TimeMeter time;
   auto begin = Clock::now();
   for (int64_t step = 0; step < steps; ++step) {
-    NPU_TRY(const data::Batch batch, loader->next());
+    NPU_TRY(const data::Batch batch, feed.loader.next());
     const auto n = static_cast<size_t>(batch.n);
-    NPU_TRY(const auto logits,
-            network.forward_eval({batch.images, n * set.shape().elements()}, batch.n));
+    if (n == 0) {  // all of its images were left out
+      feed.loader.release(batch);
+      continue;
+    }
+    NPU_TRY(const auto logits, network.forward_eval({batch.images, n * elements}, batch.n));
     NPU_TRY(const model::LossAndHits local, network.evaluate(logits, {batch.labels, n}));
-    loader->release(batch);
+    feed.loader.release(batch);
     sums += local;
     seen += batch.n;
     time.add(seconds_since(begin));

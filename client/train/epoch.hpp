@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "client/data/augment.hpp"
-#include "client/data/dataset.hpp"
+#include "client/data/loader.hpp"
+#include "client/data/open.hpp"
 #include "client/train/replica.hpp"
 
 namespace npu::client {
@@ -21,6 +21,12 @@ struct TimeMeter {
   [[nodiscard]] double average() const noexcept {
     return count > 0 ? sum / static_cast<double>(count) : 0;
   }
+};
+
+/// Where the loops get their batches from.
+struct Feed {
+  const data::Data& data;
+  data::BatchLoader& loader;
 };
 
 struct EpochOptions {
@@ -41,19 +47,17 @@ struct EpochResult {
 /// says what is next. `save` makes a checkpoint of the state it is given. Errors: as collectives,
 /// loader and daemon say; failed_precondition (exit 65) when the loss is not finite.
 [[nodiscard]] Result<EpochResult> train_epoch(
-    Replica& replica, const data::Dataset& set, const data::Augmenter& augmenter,
-    const EpochOptions& options, TrainState& state, EventSink& events,
-    const std::function<Result<void>(const TrainState&)>& save);
+    Replica& replica, const Feed& feed, const EpochOptions& options, TrainState& state,
+    EventSink& events, const std::function<Result<void>(const TrainState&)>& save);
 
 struct ValResult {
   double loss = 0, acc1 = 0, acc5 = 0;  // percent
   int64_t samples = 0;
 };
 
-/// Counts every sample of `set` exactly once over the job, with the BN buffers that a
+/// Counts every sample of the validation set exactly once over the job, with the BN buffers that a
 /// checkpoint would hold on all ranks.
-[[nodiscard]] Result<ValResult> validate(Replica& replica, const data::Dataset& set,
-                                         const data::Augmenter& plain, int epoch,
+[[nodiscard]] Result<ValResult> validate(Replica& replica, const Feed& feed, int epoch,
                                          EventSink& events);
 
 }  // namespace npu::client

@@ -66,9 +66,10 @@ int64_t batches_seen(const model::Network& network) {
 }  // namespace
 
 Result<std::unique_ptr<Replica>> Replica::create(const config::Job& job, const RankOptions& options,
-                                                 const data::DatasetPair& data) {
+                                                 const data::Data& data) {
   std::unique_ptr<Replica> replica(new Replica(job, options));
-  const data::ImageShape shape = data.train.shape();
+  const data::ImageShape shape = data.shape();
+  replica->classes_ = data.classes;
   NPU_TRY(auto network, model::Network::plan(network_config(job, options.threads, shape)));
   replica->network_ = std::make_unique<model::Network>(std::move(network));
   const uint64_t bytes = arena_bytes(*replica->network_, shape, job, options.rank);
@@ -212,7 +213,7 @@ Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from
   }
   from = files.path;
   NPU_TRY(ParsedState parsed,
-          restore(*network_, average(), std::move(files), identity_of(job_), scratch_));
+          restore(*network_, average(), std::move(files), identity_of(job_, classes_), scratch_));
   ResumedScaler resumed =
       resumed_scaler({parsed.identity.amp, parsed.state.scaler}, job_.precision);
   parsed.state.scaler = resumed.scaler;
@@ -311,7 +312,7 @@ Result<void> Replica::commit(const TrainState& state) {
   commit.step = state.global_step;
   if (rank() == 0) {
     SnapshotStage& stage = stages_[commits_ % kStages];
-    commit = stage.fill(*network_, average(), state_to_json(state, identity_of(job_)),
+    commit = stage.fill(*network_, average(), state_to_json(state, identity_of(job_, classes_)),
                         state.global_step, static_cast<uint32_t>(job_.checkpoint.keep));
   }
   ++commits_;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client/api/device.hpp"
-#include "client/data/dataset.hpp"
 #include "client/data/loader.hpp"
+#include "client/data/open.hpp"
 #include "client/train/gradient_sum.hpp"
 #include "client/train/snapshot.hpp"
 #include "client/train/trainer.hpp"
@@ -28,7 +28,7 @@ class Replica {
   /// Plans the network, attaches, places everything, initialises from the job's seed.
   [[nodiscard]] static Result<std::unique_ptr<Replica>> create(const config::Job& job,
                                                                const RankOptions& options,
-                                                               const data::DatasetPair& data);
+                                                               const data::Data& data);
 
   /// Rank 0 loads what checkpoint.resume asks for, or else model.pretrained; all ranks end with
   /// rank 0's state. `from` is set if resumed.
@@ -95,6 +95,7 @@ class Replica {
 
   const config::Job& job_;
   const RankOptions& options_;
+  data::ClassTable classes_;
   std::unique_ptr<model::Network> network_;
   std::unique_ptr<Device> device_;
   std::vector<data::Slot> slots_;

@@ -16,7 +16,7 @@ using model::Network;
 using model::StateEntry;
 using model::StateKind;
 
-constexpr uint64_t kStateBytes = 64 * 1024;  // state.json takes under 2 KiB
+constexpr uint64_t kStateBytes = 512 * 1024;  // state.json: 2 KiB and the names of the classes
 constexpr uint64_t kAlign = 64;
 const std::string kAveragePrefix = "ema.";
 
@@ -245,6 +245,7 @@ Result<ParsedState> restore(Network& network, WeightAverage* average, Checkpoint
           read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
   NPU_TRY(const ParsedState parsed, state_from_json(text));
   NPU_TRY_VOID(check_identity(parsed.identity, job, files.path));
+  NPU_TRY_VOID(check_class_table(parsed.identity, job, files.path));
   NPU_TRY(const auto weights,
           SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
   NPU_TRY(const auto momentum,

@@ -1,5 +1,7 @@
 #include "client/train/train_state.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -45,10 +47,41 @@ Result<std::optional<model::GradScalerState>> scaler_from_json(const json& j) {
 
 }  // namespace
 
-CheckpointIdentity identity_of(const config::Job& job) {
+CheckpointIdentity identity_of(const config::Job& job, const data::ClassTable& classes) {
   return {job.model.arch, job.model.num_classes, job.world(), job.train.batch_size,
-          job.seed,       job.precision.amp};
+          job.seed,       job.precision.amp,     classes,     data::class_table_hash(classes)};
 }
+
+Result<void> check_class_table(const CheckpointIdentity& file, const CheckpointIdentity& job,
+                               const std::string& path) {
+  if (file.class_hash.empty() || job.class_hash.empty() || file.class_hash == job.class_hash) {
+    return {};
+  }
+  std::string difference = data::class_table_difference(file.classes, job.classes);
+  if (file.classes.empty() || difference.empty()) {
+    difference = fmt::format("has hash {}, not {}", job.class_hash, file.class_hash);
+  }
+  return fail_exit(Code::kFailedPrecondition, Exit::kBadData,
+                   "resume from '{}': the data's class table {}, compared with the checkpoint's {} "
+                   "classes, so labels would mean something else; restore the folders, change the "
+                   "job's name, or set checkpoint.resume=never",
+                   path, difference, file.classes.size());
+}
+
+namespace {
+
+// Names may hold any byte; what is no UTF-8 is replaced, and the hash tells such tables apart.
+std::string as_text(const json& j, int indent) {
+  return j.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+json classes_to_json(const data::ClassTable& classes) {
+  json names = classes;
+  if (as_text(names, 1).size() > kMaxClassTableBytes) return nullptr;
+  return names;
+}
+
+}  // namespace
 
 std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
   const json j = {{"schema", 1},
@@ -70,8 +103,10 @@ std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
                   {"last_acc1", exact(s.last_acc1)},
                   {"skipped_steps", s.skipped_steps},
                   {"amp", id.amp},
+                  {"class_table", classes_to_json(id.classes)},
+                  {"class_table_hash", id.class_hash},
                   {"scaler", scaler_to_json(s.scaler)}};
-  return j.dump(1) + "\n";
+  return as_text(j, 1) + "\n";
 }
 
 Result<ParsedState> state_from_json(std::string_view text) {
@@ -85,6 +120,10 @@ Result<ParsedState> state_from_json(std::string_view text) {
     parsed.identity = {j.at("arch").get<std::string>(), j.at("num_classes").get<int>(),
                        j.at("world").get<int>(),        j.at("global_batch").get<int>(),
                        j.at("seed").get<uint64_t>(),    j.value("amp", false)};
+    if (const auto table = j.find("class_table"); table != j.end() && !table->is_null()) {
+      parsed.identity.classes = table->get<data::ClassTable>();
+    }
+    parsed.identity.class_hash = j.value("class_table_hash", "");
     TrainState& s = parsed.state;
     s.next_epoch = j.at("next_epoch").get<int>();
     s.step_in_epoch = j.at("step_in_epoch").get<int64_t>();

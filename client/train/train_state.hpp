@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "client/data/class_table.hpp"
 #include "config/job.hpp"
 #include "model/grad_scaler.hpp"
 #include "shm/base/error.hpp"
@@ -39,10 +40,16 @@ struct CheckpointIdentity {
   int world = 0;
   int global_batch = 0;
   uint64_t seed = 0;
-  bool amp = false;  // may differ
+  bool amp = false;          // may differ
+  data::ClassTable classes;  // empty: not known
+  std::string class_hash;    // of the whole table; a very long one is kept as its hash only
 };
 
-[[nodiscard]] CheckpointIdentity identity_of(const config::Job& job);
+/// Of a table of this many bytes as JSON, the names go into state.json.
+inline constexpr size_t kMaxClassTableBytes = 400'000;
+
+[[nodiscard]] CheckpointIdentity identity_of(const config::Job& job,
+                                             const data::ClassTable& classes);
 
 /// state.json: one object, deterministic text.
 [[nodiscard]] std::string state_to_json(const TrainState& state,
@@ -54,6 +61,12 @@ struct ParsedState {
 };
 /// Errors: data_loss naming what is missing, of the wrong type or out of range.
 [[nodiscard]] Result<ParsedState> state_from_json(std::string_view text);
+
+/// Labels mean the same only with the same table. Errors: failed_precondition, exit 65, listing the
+/// difference. A side that knows no table is not compared.
+[[nodiscard]] Result<void> check_class_table(const CheckpointIdentity& file,
+                                             const CheckpointIdentity& job,
+                                             const std::string& path);
 
 /// Errors: failed_precondition naming the field, the file's value and the job's.
 [[nodiscard]] Result<void> check_identity(const CheckpointIdentity& file,

@@ -1,5 +1,8 @@
 #include "client/train/trainer.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 
 #include "client/data/sampler.hpp"
@@ -54,21 +57,21 @@ Result<void> refuse_unsupported(const Job& job) {
                    "run job '{}': not supported by this version: {}", job.name, text);
 }
 
+/// More threads than processors only get in each other's way.
+int loader_threads(const Job& job) {
+  return data::workers_per_rank(std::min(job.data.workers, data::available_cores()), job.world());
+}
+
 /// The whole job of one rank, once everything is in place.
 class Trainer {
  public:
-  Trainer(Replica& replica, const data::DatasetPair& data, EventSink& events)
-      : replica_(replica),
-        job_(replica.job()),
-        data_(data),
-        events_(events),
-        augmenter_(data.train.shape(), data.normalization, job_.data.augment, job_.seed),
-        plain_(data.val.shape(), data.normalization, config::Augment::kNone, job_.seed) {}
+  Trainer(Replica& replica, const Feed& feed, EventSink& events)
+      : replica_(replica), job_(replica.job()), feed_(feed), events_(events) {}
 
   [[nodiscard]] Result<void> run(const RankOptions& options) {
     NPU_TRY_VOID(model::check_sgd(sgd_params(job_)));
-    NPU_TRY(steps_per_epoch_, data::train_steps(data_.train.size(), job_.world(), job_.rank_batch(),
-                                                job_.train.accumulate));
+    NPU_TRY(steps_per_epoch_, data::train_steps(feed_.data.train->size(), job_.world(),
+                                                job_.rank_batch(), job_.train.accumulate));
     NPU_TRY(schedule_, LearningRate::of(job_, steps_per_epoch_));
     std::optional<std::string> from;
     NPU_TRY(state_, replica_.start(from));
@@ -94,7 +97,7 @@ class Trainer {
     o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
     if (state_.global_step >= o.stop_at_step) return true;
     NPU_TRY(const EpochResult trained,
-            train_epoch(replica_, data_.train, augmenter_, o, state_, events_,
+            train_epoch(replica_, feed_, o, state_, events_,
                         [this](const TrainState& s) { return save(s); }));
     images_ += trained.images;
     train_seconds_ += trained.seconds;
@@ -102,7 +105,7 @@ class Trainer {
       NPU_TRY_VOID(save(state_));
       return true;
     }
-    NPU_TRY(const ValResult val, validate(replica_, data_.val, plain_, epoch, events_));
+    NPU_TRY(const ValResult val, validate(replica_, feed_, epoch, events_));
     NPU_TRY(const auto average, validate_average(epoch));
     const EpochSums sums = state_.sums;
     // Strictly better, and NaN never is.
@@ -128,7 +131,7 @@ class Trainer {
     WeightAverage* const average = replica_.average();
     if (average == nullptr) return std::optional<ValResult>();
     average->swap(replica_.network());
-    const auto val = validate(replica_, data_.val, plain_, epoch, events_);
+    const auto val = validate(replica_, feed_, epoch, events_);
     average->swap(replica_.network());
     if (!val) return tl::unexpected(val.error());
     return std::optional<ValResult>(*val);
@@ -156,9 +159,12 @@ class Trainer {
     e.staged_copies = static_cast<int64_t>(replica_.device().staged_copies());
     if (replica_.rank() == 0) e.weights_digest = to_hex(replica_.digest());
     // Nobody leaves before all are done: a rank that left early would look like a failure to the
-    // others.
-    NPU_TRY(Work work, replica_.world().barrier(replica_.collective_options()));
+    // others. So the last sum is a barrier, too.
+    int64_t bad = feed_.loader.bad_samples();
+    NPU_TRY(Work work, replica_.world().all_reduce(&bad, &bad, 1, DType::kInt64, ReduceOp::kSum,
+                                                   replica_.collective_options()));
     NPU_TRY_VOID(work.wait());
+    e.bad_images = bad;
     NPU_TRY_VOID(replica_.device().detach());
     if (replica_.rank() == 0) events_.on_event(e);
     return {};
@@ -173,7 +179,7 @@ class Trainer {
     e.precision = precision_text(job_.precision);
     e.algorithm = algorithm_name(job_.collectives.algorithm);
     e.daemon = options.socket;
-    e.data = data_.description;
+    e.data = feed_.data.description;
     e.world = job_.world();
     e.devices = job_.devices;
     e.global_batch = job_.train.batch_size;
@@ -190,6 +196,11 @@ class Trainer {
       e.pretrained = job_.model.pretrained;
     }
     e.warnings = replica_.warnings();
+    if (job_.data.workers > data::available_cores()) {
+      e.warnings.push_back(fmt::format(
+          "data.workers {} exceeds the {} cores here; {} loader threads a rank are used",
+          job_.data.workers, data::available_cores(), loader_threads(job_)));
+    }
     events_.on_event(e);
   }
 
@@ -224,10 +235,9 @@ class Trainer {
 
   Replica& replica_;
   const Job& job_;
-  const data::DatasetPair& data_;
+  const Feed feed_;
   EventSink& events_;
   LearningRate schedule_;
-  data::Augmenter augmenter_, plain_;
   TrainState state_;
   int64_t steps_per_epoch_ = 0;
   int64_t images_ = 0;
@@ -239,10 +249,10 @@ class Trainer {
 
 Result<void> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
   NPU_TRY_VOID(refuse_unsupported(job));
-  NPU_TRY(const data::DatasetPair data,
-          data::open_dataset(job.data, job.model.num_classes, job.seed));
+  NPU_TRY(const data::Data data, data::open_data(job, options.on_warning));
   NPU_TRY(const auto replica, Replica::create(job, options, data));
-  Trainer trainer(*replica, data, events);
+  NPU_TRY(const auto loader, data::BatchLoader::create(replica->slots(), {loader_threads(job)}));
+  Trainer trainer(*replica, {data, *loader}, events);
   return trainer.run(options);
 }
 

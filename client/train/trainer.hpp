@@ -20,6 +20,9 @@ struct RankOptions {
   /// deep in a step can end at once. run_rank returns the same error by itself as soon as it gets
   /// to its next collective.
   std::function<void(const Error&)> on_failure = {};
+  /// Called from loader threads, for what a person should know and no event carries: an image that
+  /// cannot be read, once a kind.
+  std::function<void(const std::string&)> on_warning = {};
 };
 
 /// Trains rank `options.rank` of `job` and returns when the job is over. Only rank 0 emits events

@@ -92,7 +92,6 @@ TEST_F(BadInputTest, BadJobIsNamedBeforeAnythingStarts) {
       {"train.batch_size=many", {"many"}},
       {"devices=0,0", {"device 0", "twice"}},
       {"devices=0,9", {"9", "0..7"}},
-      {"data.augment=imagenet", {"data.augment"}},
       {"model.arch=resnet21", {"resnet21", "resnet20"}},
   };
   for (const auto& c : cases) {

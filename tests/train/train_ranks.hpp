@@ -57,7 +57,7 @@ class TrainTest : public testing::Test {
 /// together, unless `ends` is false: then each leaves as it likes.
 inline void on_ranks(const test::DaemonProcess& daemon, const config::Job& job,
                      const std::function<void(Replica&)>& body, bool ends = true) {
-  const auto data = data::open_dataset(job.data, job.model.num_classes, job.seed);
+  const auto data = data::open_data(job);
   ASSERT_TRUE(data) << data.error().message;
   const auto one = [&](int rank) {
     const client::RankOptions options{

@@ -43,6 +43,41 @@ TEST(StateJson, ScalerComesBackExactly) {
   EXPECT_TRUE(sut->identity.amp);
 }
 
+TEST(StateJson, ClassTableComesBackWithItsHash) {
+  CheckpointIdentity identity = identity_of(config::Job{}, {"cat", "a \"b\"\n", "\xff\xfe"});
+  const auto sut = state_from_json(state_to_json(used_state(), identity));
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_EQ(sut->identity.class_hash, identity.class_hash);
+  ASSERT_EQ(sut->identity.classes.size(), 3U);
+  EXPECT_EQ(sut->identity.classes[1], identity.classes[1]);
+  EXPECT_TRUE(check_class_table(sut->identity, identity, "p")) << "bytes that are no text, too";
+}
+
+TEST(StateJson, LongClassTableIsKeptAsItsHash) {
+  data::ClassTable many(100'000, "a name of some length");
+  for (size_t i = 0; i < many.size(); ++i) many[i] += std::to_string(i);
+  const CheckpointIdentity identity = identity_of(config::Job{}, many);
+  const std::string text = state_to_json(used_state(), identity);
+  EXPECT_LT(text.size(), 10'000U);
+  const auto sut = state_from_json(text);
+  ASSERT_TRUE(sut);
+  EXPECT_TRUE(check_class_table(sut->identity, identity, "p"));
+  many[5] += "x";
+  EXPECT_FALSE(check_class_table(sut->identity, identity_of(config::Job{}, many), "p"));
+}
+
+TEST(CheckClassTable, ListsTheDifferenceUnlessOneSideKnowsNone) {
+  const auto of = [](const data::ClassTable& table) { return identity_of(config::Job{}, table); };
+  EXPECT_TRUE(check_class_table(of({"a", "b"}), of({"a", "b"}), "p"));
+  EXPECT_TRUE(check_class_table(of({}), of({"a"}), "p"));
+  EXPECT_TRUE(check_class_table(of({"a"}), of({}), "p"));
+  const auto sut = check_class_table(of({"a", "b"}), of({"a", "c"}), "/run/step-3");
+  ASSERT_FALSE(sut);
+  EXPECT_EQ(sut.error().exit, Exit::kBadData);
+  EXPECT_NE(sut.error().message.find("lacks 'b'; has besides 'c'"), std::string::npos);
+  EXPECT_NE(sut.error().message.find("/run/step-3"), std::string::npos);
+}
+
 TEST(StateJson, NoScalerComesBackAsNone) {
   TrainState state = used_state();
   state.scaler.reset();
