@@ -8,6 +8,7 @@
 
 #include "client/bench/collective_bench.hpp"
 #include "client/bench/memory_bandwidth.hpp"
+#include "client/cli/bench_data.hpp"
 #include "client/cli/bench_step.hpp"
 #include "client/cli/command.hpp"
 #include "shm/base/units.hpp"
@@ -27,6 +28,7 @@ constexpr const char* kAbout =
     "  npu bench all-reduce -b 4 -e 64M -f 4 -d fp16 --algo ring -o json\n"
     "  npu bench reduce-scatter -b 25M -e 25M -n 50 --ranks 4\n"
     "  npu bench step --help                             a training step instead\n"
+    "  npu bench data --help                             the loader instead\n"
     "\n"
     "time is the median over the iterations of the slowest rank; mem% is the memory traffic that "
     "the operation needs over\n"
@@ -152,7 +154,8 @@ int run(Options& options) {
 
 void add_bench(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Time a collective or a training step");
+  CLI::App* command =
+      app.add_subcommand("bench", "Time a collective, a training step or the loader");
   command->description(kAbout);
   command->add_option("OP", options->op, "The operation")->type_name("");
   command->add_option("-b,--begin", options->begin, "Smallest size")->type_name("BYTES");
@@ -173,9 +176,10 @@ void add_bench(CLI::App& app, Action& chosen) {
   add_format(*command, options->format);
   add_daemon_choice(*command, options->daemon);
   add_bench_step(*command, chosen);
+  add_bench_data(*command, chosen);
   command->callback([&chosen, options, command] {
     if (!command->get_subcommands().empty()) return;
-    // Not marked as required: `npu bench step` has none.
+    // Not marked as required: the other subcommands have none.
     if (options->op.empty()) throw CLI::RequiredError("OP");
     chosen = [options](char**) { return run(*options); };
   });
