@@ -16,10 +16,11 @@ enum class Augment : uint8_t { kNone, kCifar, kImagenet };
 enum class BadImage : uint8_t { kError, kSkip, kReplace };
 enum class Exif : uint8_t { kIgnore, kApply };
 enum class ScheduleKind : uint8_t { kStep, kMultistep, kCosine, kConstant, kLinear, kExponential };
+enum class WarmupForm : uint8_t { kLinear, kNext, kConstant };
 enum class NanLoss : uint8_t { kAbort, kContinue };
 enum class Placement : uint8_t { kOff, kWarn, kStrict };
 enum class Algorithm : uint8_t { kAuto, kRing, kDirect };
-enum class ResumeKind : uint8_t { kAuto, kNever, kPath };
+enum class ResumeKind : uint8_t { kAuto, kNever, kBest, kPath };
 enum class BnBuffers : uint8_t { kRank0, kLocal, kMean };
 
 struct ModelConfig {
@@ -79,11 +80,12 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kStep;
   int warmup_epochs = 0;
-  double warmup_start = 0.01;   // first rate of the warm-up, as a share of optimizer.lr
+  WarmupForm warmup_form = WarmupForm::kLinear;
+  double warmup_start = 0.01;   // linear, constant: first rate of the warm-up over optimizer.lr
   double end_lr = 0;            // cosine, linear
   bool per_step = false;        // false: the rate changes at epoch borders only, as main.py's does
   int step_size = 30;           // step
-  double gamma = 0.1;           // step, multistep
+  double gamma = 0.1;           // step, multistep: a drop; exponential: an epoch
   std::vector<int> milestones;  // multistep
 };
 

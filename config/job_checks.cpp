@@ -19,6 +19,7 @@ class Checker {
     model();
     batch();
     optimizer_and_schedule();
+    control();
     profile();
     data();
     placement();
@@ -104,6 +105,7 @@ class Checker {
                          s.milestones[i - 1]));
       break;
     }
+    end_rate();
     // TensorFlow's schedule counts steps from the start, so a run may end within its warm-up.
     const bool piecewise = job_.profile == Profile::kTf &&
                            (s.kind == ScheduleKind::kStep || s.kind == ScheduleKind::kMultistep);
@@ -116,11 +118,43 @@ class Checker {
     }
   }
 
+  void end_rate() const {
+    const ScheduleConfig& s = job_.schedule;
+    const bool falls = s.kind == ScheduleKind::kCosine || s.kind == ScheduleKind::kLinear;
+    if (s.end_lr == 0 || !sound("schedule.end_lr", "schedule.kind", "optimizer.lr")) return;
+    if (!falls) {
+      report(at("schedule.end_lr", "schedule.kind"), "schedule.end_lr",
+             "only kind cosine and linear end at a rate", "leave it out, or choose one of those");
+    } else if (s.end_lr > job_.optimizer.lr) {
+      report(at("schedule.end_lr", "optimizer.lr"), "schedule.end_lr",
+             fmt::format("{} is above optimizer.lr {}", s.end_lr, job_.optimizer.lr));
+    }
+  }
+
+  void control() const {
+    const TrainConfig& t = job_.train;
+    if (t.start_epoch && *t.start_epoch >= t.epochs && sound("train.start_epoch", "train.epochs")) {
+      report(at("train.start_epoch", "train.epochs"), "train.start_epoch",
+             fmt::format("{} leaves nothing of train.epochs {}", *t.start_epoch, t.epochs),
+             fmt::format("epochs count from 0, so the last one is {}", t.epochs - 1));
+    }
+    if (t.evaluate && job_.checkpoint.resume == ResumeKind::kNever && !job_.model.pretrained &&
+        sound("checkpoint.resume", "model.pretrained")) {
+      report(at("train.evaluate", "checkpoint.resume"), "train.evaluate",
+             "there are no weights to evaluate: checkpoint.resume is never",
+             "name a checkpoint, or a file with model.pretrained");
+    }
+  }
+
   void profile() const {
     if (job_.profile != Profile::kTf || !sound("profile")) return;
     if (job_.optimizer.nesterov) {
       report(at("optimizer.nesterov"), "optimizer.nesterov", "profile tf has no Nesterov step",
              "set nesterov: false, or profile: pytorch");
+    }
+    if (job_.schedule.warmup_form != WarmupForm::kLinear && sound("schedule.warmup_form")) {
+      report(at("schedule.warmup_form"), "schedule.warmup_form",
+             "profile tf warms up linearly from 0", "leave it out, or set profile: pytorch");
     }
   }
 

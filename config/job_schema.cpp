@@ -16,6 +16,7 @@ constexpr std::array<Names, 3> kBadImages = {"error", "skip", "replace"};
 constexpr std::array<Names, 2> kExifs = {"ignore", "apply"};
 constexpr std::array<Names, 6> kSchedules = {"step",     "multistep", "cosine",
                                              "constant", "linear",    "exponential"};
+constexpr std::array<Names, 3> kWarmupForms = {"linear", "next", "constant"};
 constexpr std::array<Names, 2> kNanLosses = {"abort", "continue"};
 constexpr std::array<Names, 3> kPlacements = {"off", "warn", "strict"};
 constexpr std::array<Names, 3> kBnBuffers = {"rank0", "local", "mean"};
@@ -79,7 +80,7 @@ void add_training(std::vector<Field>& t, Job& job) {
   t.push_back({"train.print_freq", &train.print_freq, {1, 1e9}, {},
                "steps between two progress lines", false});
   t.push_back({"train.start_epoch", &train.start_epoch, {0, 100'000}, {},
-               "first epoch, counts from 0; default: the checkpoint's next one"});
+               "epoch to begin with, counts from 0, once; default: the checkpoint's next one"});
   t.push_back({"train.eval_every", &train.eval_every, {1, 100'000}, {},
                "epochs between validations; the last epoch always has one"});
   t.push_back({"train.target_acc1", &train.target_acc1, {0, 100}, {},
@@ -112,7 +113,9 @@ void add_training(std::vector<Field>& t, Job& job) {
                "true: the learning rate follows the schedule at every step, not only at epoch borders; "
                "profile tf: always"});
   t.push_back({"schedule.warmup_epochs", &s.warmup_epochs, {0, 100'000}, {},
-               "epochs of linear warm-up; fewer than train.epochs"});
+               "epochs of warm-up; fewer than train.epochs"});
+  t.push_back({"schedule.warmup_form", slot_of(s.warmup_form), {}, kWarmupForms,
+               "linear: from warmup_start to the full rate; next: lr * (epoch + 1) / warmup_epochs; constant: warmup_start"});
   t.push_back({"schedule.warmup_start", &s.warmup_start, {0, 1}, {},
                "first rate of the warm-up as a share of optimizer.lr; profile tf: always 0"});
   t.push_back({"schedule.end_lr", &s.end_lr, {0, 1000}, {}, "cosine, linear: the rate at the end"});
@@ -149,7 +152,7 @@ void add_execution(std::vector<Field>& t, Job& job) {
                "steps between checkpoints, 0 = none by step"});
   t.push_back({"checkpoint.keep", &k.keep, {1, 1000}, {}, "newest checkpoints kept"});
   t.push_back({"checkpoint.resume", ResumeSlot{&k.resume, &k.resume_path}, {}, {},
-               "auto: newest checkpoint of this name if any; never; or a path with a '/'"});
+               "auto: newest checkpoint of this name if any; best: its best one; never; or a path with a '/'"});
   t.push_back({"checkpoint.resume_override", &k.resume_override, {}, kOverridable,
                "what this file may change when it resumes; anything else keeps the checkpoint's value"});
   OutputConfig& o = job.output;

@@ -30,6 +30,20 @@ namespace npu::config {
 /// Keys, types, defaults and one line of explanation each.
 [[nodiscard]] std::string schema_text();
 
+/// A key and its value as YAML, such as "optimizer.lr" and "0.1".
+struct Setting {
+  std::string key, value;
+  bool operator==(const Setting&) const = default;
+};
+
+/// Every key of `job` with its effective value, in the order of `npu config schema`.
+[[nodiscard]] std::vector<Setting> settings(const Job& job);
+
+/// Sets keys of a loaded job by the rules of --set, all or nothing; exact for what settings() gave.
+/// `what` is where they come from, for the message. Errors: invalid_argument, exit 78.
+[[nodiscard]] Result<void> apply_settings(Job& job, std::span<const Setting> settings,
+                                          const std::string& what);
+
 /// What `job` asks for that this version cannot do, as "precision.amp: true"; empty if it can run.
 [[nodiscard]] std::vector<std::string> unsupported(const Job& job);
 

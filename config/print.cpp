@@ -26,18 +26,33 @@ uint64_t job_hash(const Job& job) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-std::vector<std::string> unsupported(const Job& job) {
-  std::vector<std::string> out;
-  if (job.train.start_epoch) out.emplace_back("train.start_epoch");
-  if (job.train.eval_every != 1) out.emplace_back("train.eval_every");
-  if (job.train.target_acc1 != 0) out.emplace_back("train.target_acc1");
-  if (job.train.evaluate) out.emplace_back("train.evaluate");
-  if (job.schedule.kind == ScheduleKind::kLinear) out.emplace_back("schedule.kind: linear");
-  if (job.schedule.kind == ScheduleKind::kExponential)
-    out.emplace_back("schedule.kind: exponential");
-  if (job.schedule.end_lr != 0) out.emplace_back("schedule.end_lr");
-  if (!job.checkpoint.resume_override.empty()) out.emplace_back("checkpoint.resume_override");
-  return out;
+std::vector<Setting> settings(const Job& job) {
+  Job copy = job;
+  std::vector<Setting> all;
+  for (const Field& field : job_fields(copy)) {
+    all.push_back({std::string(field.path), value_text(field)});
+  }
+  return all;
+}
+
+Result<void> apply_settings(Job& job, std::span<const Setting> settings, const std::string& what) {
+  Job changed = job;
+  const std::vector<Field> fields = job_fields(changed);
+  std::vector<std::string> overrides;
+  for (const Setting& s : settings) overrides.push_back(s.key + "=" + s.value);
+  Places places;
+  Diagnostics out(what, {}, overrides);
+  int number = 0;
+  for (const std::string& text : overrides) apply_override(text, ++number, fields, places, out);
+  places.written.try_emplace("name");  // the job was loaded, so it has one
+  if (out.empty()) check_job(changed, places, out);
+  NPU_TRY_VOID(finish(out, ""));
+  job = std::move(changed);
+  return {};
+}
+
+std::vector<std::string> unsupported(const Job& /*job*/) {
+  return {};  // every key works
 }
 
 }  // namespace npu::config

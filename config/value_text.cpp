@@ -129,6 +129,7 @@ class Printer {
   }
   std::string operator()(ResumeSlot v) const {
     if (*v.kind == ResumeKind::kPath) return yaml_text(*v.path);
+    if (*v.kind == ResumeKind::kBest) return "best";
     return *v.kind == ResumeKind::kAuto ? "auto" : "never";
   }
 
@@ -173,7 +174,7 @@ class TypeNamer {
   std::string operator()(LossScaleSlot) const {
     return "a number " + range(number_text) + ", or dynamic (-1 means dynamic)";
   }
-  std::string operator()(ResumeSlot) const { return "auto, never or a path"; }
+  std::string operator()(ResumeSlot) const { return "auto, best, never or a path"; }
 
  private:
   std::string range(std::string (*show)(double)) const {

@@ -151,13 +151,13 @@ class Assigner {
 
   void operator()(ResumeSlot slot) const {
     if (node_.kind != Node::Kind::kScalar || node_.text.empty()) return wrong_type();
-    constexpr std::array<std::string_view, 2> kWords = {"auto", "never"};
-    if (node_.text == "auto" || node_.text == "never") {
-      *slot.kind = node_.text == "auto" ? ResumeKind::kAuto : ResumeKind::kNever;
+    constexpr std::array<std::string_view, 3> kWords = {"auto", "never", "best"};  // as ResumeKind
+    if (const auto word = std::ranges::find(kWords, node_.text); word != kWords.end()) {
+      *slot.kind = static_cast<ResumeKind>(word - kWords.begin());
       slot.path->clear();
     } else if (node_.text.find('/') == std::string::npos) {
       // Without this rule a misspelt 'auto' would be a path.
-      report(fmt::format("unknown value {}; one of: auto, never, or a path with a '/' in it",
+      report(fmt::format("unknown value {}; one of: auto, best, never, or a path with a '/' in it",
                          quoted(node_.text)),
              did_you_mean(closest(node_.text, kWords)));
     } else {

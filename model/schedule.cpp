@@ -10,15 +10,21 @@ namespace {
 
 double warmup_rate(const Schedule& s, double epoch) noexcept {
   const double length = s.warmup_epochs;
+  if (s.warmup == WarmupForm::kConstant) return s.base_lr * s.warmup_factor;
   if (s.warmup == WarmupForm::kNextEpoch) {
     return s.base_lr * std::min(1.0, (epoch + 1) / length);
   }
   return s.base_lr * (s.warmup_factor + (1 - s.warmup_factor) * (epoch / length));
 }
 
-double cosine_rate(const Schedule& s, double epoch) noexcept {
+/// How much of the run after the warm-up is over, 0..1.
+double part_done(const Schedule& s, double epoch) noexcept {
   const double length = std::max(1, s.epochs - s.warmup_epochs);
-  const double done = std::clamp((epoch - s.warmup_epochs) / length, 0.0, 1.0);
+  return std::clamp((epoch - s.warmup_epochs) / length, 0.0, 1.0);
+}
+
+double cosine_rate(const Schedule& s, double epoch) noexcept {
+  const double done = part_done(s, epoch);
   return s.min_lr + (s.base_lr - s.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
@@ -58,6 +64,10 @@ double learning_rate(const Schedule& s, double epoch) noexcept {
     }
     case ScheduleForm::kCosine:
       return cosine_rate(s, epoch);
+    case ScheduleForm::kLinear:
+      return s.min_lr + (s.base_lr - s.min_lr) * (1 - part_done(s, epoch));
+    case ScheduleForm::kExponential:
+      return s.base_lr * std::pow(s.gamma, epoch - s.warmup_epochs);
   }
   return s.base_lr;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace npu::model {
 namespace {
 
@@ -58,6 +60,52 @@ TEST(Schedule, CosineWithNextEpochWarmupGolden) {
   EXPECT_NEAR(learning_rate(s, 9), 2.0472485694, 1e-10);
   EXPECT_NEAR(learning_rate(s, 50), 0.9847780007, 1e-10);
   EXPECT_NEAR(learning_rate(s, 89), 0.0007514306, 1e-10);
+}
+
+TEST(Schedule, LinearFallsFromTheWarmupToItsEnd) {
+  const Schedule s{.form = ScheduleForm::kLinear,
+                   .base_lr = 0.4,
+                   .epochs = 90,
+                   .warmup_epochs = 10,
+                   .warmup_factor = 0,
+                   .min_lr = 0.08};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 5), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 10), 0.4);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 50), 0.24);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 89), 0.084);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 90), 0.08);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 200), 0.08);
+}
+
+// As torchvision's script has it with --lr-scheduler exponentiallr: its own epochs begin after the
+// warm-up.
+TEST(Schedule, ExponentialBeginsAfterTheWarmup) {
+  const Schedule s{.form = ScheduleForm::kExponential,
+                   .base_lr = 0.5,
+                   .epochs = 30,
+                   .warmup_epochs = 5,
+                   .gamma = 0.9};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.005);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 6), 0.45);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 7), 0.405);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 7.5), 0.5 * std::pow(0.9, 2.5));
+}
+
+// ResNet-110 on CIFAR: a tenth of the rate in the first epoch.
+TEST(Schedule, ConstantWarmupStaysAtItsRate) {
+  const Schedule s{.form = ScheduleForm::kMultistep,
+                   .epochs = 200,
+                   .warmup_epochs = 1,
+                   .warmup = WarmupForm::kConstant,
+                   .warmup_factor = 0.1,
+                   .milestones = {100, 150}};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0.9), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 100), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 150), 0.001);
 }
 
 TEST(TfSchedule, GoldenOfBatch256) {
