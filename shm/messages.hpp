@@ -148,6 +148,8 @@ struct CheckpointCommit {
   uint64_t state_offset, state_bytes;  // JSON text, rank 0 only
   uint32_t table_count;                // 0: digest only
   uint32_t keep;
+  uint32_t best;  // 1: of the run's best epoch; rotation spares it
+  uint32_t reserved;
 };
 
 /// One tensor of a snapshot, in the arena of the sender (not a message of its own).
@@ -187,15 +189,20 @@ struct CheckpointRow {
   int64_t unix_time;
   uint32_t latest;
   uint32_t valid;
+  uint32_t best;
+  uint32_t reserved;
   char run[kNameBytes];
   char path[kPathBytes];
   char state[kPathBytes];
 };
 
+inline constexpr int64_t kNewestStep = -1;  // the newest valid one
+inline constexpr int64_t kBestStep = -2;
+
 struct CheckpointOpen {
   static constexpr MessageType kType = MessageType::kCheckpointOpen;
   MessageHeader header;
-  int64_t step;  // -1: newest valid
+  int64_t step;  // or one of the above
   char run[kNameBytes];
 };
 

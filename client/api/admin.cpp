@@ -63,6 +63,7 @@ CheckpointInfo to_info(const shm::CheckpointRow& row) {
   info.bytes = row.bytes;
   info.unix_time = row.unix_time;
   info.latest = row.latest != 0;
+  info.best = row.best != 0;
   info.path = shm::get_text(row.path);
   info.state = shm::get_text(row.state);
   return info;

@@ -103,6 +103,7 @@ struct CheckpointInfo {
   uint64_t bytes = 0;
   int64_t unix_time = 0;
   bool latest = false;
+  bool best = false;  // of the best epoch of its run
   std::string path;
   std::string state;  // "valid", or after a verify what is wrong with it
 };
@@ -121,7 +122,10 @@ struct CheckpointFiles {
   UniqueFd model, optimizer, state;  // model.safetensors, optimizer.safetensors, state.json
 };
 
-/// Opens `step` of `run` after verifying it; step -1 = newest valid. Errors: not_found naming the
+inline constexpr int64_t kNewestStep = shm::kNewestStep;
+inline constexpr int64_t kBestStep = shm::kBestStep;
+
+/// Opens `step` of `run`, or one of the above, after verifying it. Errors: not_found naming the
 /// run; data_loss.
 [[nodiscard]] Result<CheckpointFiles> open_checkpoint(const std::string& socket,
                                                       const std::string& run, int64_t step);

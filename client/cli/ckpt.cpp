@@ -24,17 +24,24 @@ constexpr const char* kAbout =
     "  npu ckpt verify resnet20-fashion-mnist          read every byte, check every digest\n"
     "  npu ckpt export resnet20-fashion-mnist --to model.safetensors\n"
     "  npu ckpt show resnet20-fashion-mnist --step 235\n"
+    "  npu ckpt export resnet20-fashion-mnist --best --to best.safetensors\n"
     "\n"
+    "In the list a star marks the one that a resume takes, a plus the one of the best epoch.\n"
     "Only the calling user's are seen. Where no daemon answers a private one reads the store.\n";
 
 struct Options {
   client::DaemonChoice daemon;
   Format format = Format::kText;
   std::string run;
-  int64_t step = -1;  // the newest
+  int64_t step = client::kNewestStep;
+  bool best = false;
   std::string to;
   bool ema = false;
 };
+
+int64_t wanted_step(const Options& options) {
+  return options.best ? client::kBestStep : options.step;
+}
 
 using Work = Result<int> (*)(const Options&, const std::string& socket);
 
@@ -69,7 +76,7 @@ Result<int> verify(const Options& options, const std::string& socket) {
 
 Result<int> show(const Options& options, const std::string& socket) {
   NPU_TRY(client::CheckpointFiles files,
-          client::open_checkpoint(socket, options.run, options.step));
+          client::open_checkpoint(socket, options.run, wanted_step(options)));
   NPU_TRY(const std::string text, checkpoint_contents(std::move(files)));
   NPU_TRY_VOID(print(text));
   return 0;
@@ -77,7 +84,7 @@ Result<int> show(const Options& options, const std::string& socket) {
 
 Result<int> export_model(const Options& options, const std::string& socket) {
   NPU_TRY(client::CheckpointFiles files,
-          client::open_checkpoint(socket, options.run, options.step));
+          client::open_checkpoint(socket, options.run, wanted_step(options)));
   const int64_t step = files.step;
   UniqueFd weights;
   if (options.ema) {
@@ -121,9 +128,13 @@ void add_ckpt(CLI::App& app, Action& chosen) {
         ->type_name("");
   };
   const auto add_step = [&](CLI::App* to) {
-    to->add_option("--step", options->step, "A step; the newest (verify: all) if not given")
+    return to->add_option("--step", options->step, "A step; the newest (verify: all) if not given")
         ->check(CLI::NonNegativeNumber)
         ->type_name("N");
+  };
+  const auto add_step_or_best = [&](CLI::App* to) {
+    CLI::Option* step = add_step(to);
+    to->add_flag("--best", options->best, "The best epoch's instead of the newest")->excludes(step);
   };
   CLI::App* one = add_one(*command, chosen, options, "ls", "List checkpoints, oldest first", ls);
   add_run(one);
@@ -135,11 +146,11 @@ void add_ckpt(CLI::App& app, Action& chosen) {
   add_format(*one, options->format);
   one = add_one(*command, chosen, options, "show", "Print what a checkpoint holds", show);
   add_run(one)->required();
-  add_step(one);
+  add_step_or_best(one);
   one = add_one(*command, chosen, options, "export",
                 "Copy the weights out (safetensors, torchvision's names)", export_model);
   add_run(one)->required();
-  add_step(one);
+  add_step_or_best(one);
   one->add_option("--to", options->to, "The file to write; replaced as a whole or left alone")
       ->required()
       ->type_name("FILE.safetensors");

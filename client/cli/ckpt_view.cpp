@@ -49,9 +49,9 @@ std::string checkpoints_table(const std::vector<client::CheckpointInfo>& all) {
   std::string text = fmt::format("{:<{}}  {:>10}  {:>10}  {:<19}  {:<7} PATH\n", "RUN", width,
                                  "STEP", "SIZE", "SAVED", "STATE");
   for (const auto& c : all) {
-    text += fmt::format("{:<{}}  {:>9}{}  {:>10}  {:<19}  {:<7} {}\n", c.run, width, c.step,
-                        c.latest ? '*' : ' ', format_bytes(c.bytes), local_time(c.unix_time),
-                        c.state, c.path);
+    text += fmt::format("{:<{}}  {:>9}{}{} {:>10}  {:<19}  {:<7} {}\n", c.run, width, c.step,
+                        c.latest ? '*' : ' ', c.best ? '+' : ' ', format_bytes(c.bytes),
+                        local_time(c.unix_time), c.state, c.path);
   }
   return text;
 }
@@ -64,6 +64,7 @@ std::string checkpoints_json(const std::vector<client::CheckpointInfo>& all) {
                     {"bytes", c.bytes},
                     {"unix_time", c.unix_time},
                     {"latest", c.latest},
+                    {"best", c.best},
                     {"state", c.state},
                     {"path", c.path}});
   }

@@ -44,7 +44,7 @@ std::string temp_name(std::string_view base, uint64_t nonce) {
 
 bool is_temp_name(std::string_view name) {
   const auto base = base_of(name, kTempMark);
-  return base && (*base == kLatestFile || parse_step_name(*base));
+  return base && (*base == kLatestFile || *base == kBestFile || parse_step_name(*base));
 }
 
 std::string aside_name(std::string_view base, uint64_t nonce) {

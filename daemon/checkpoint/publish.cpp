@@ -87,16 +87,19 @@ Result<bool> publish(FileOps& ops, const RunDir& run, const std::string& temp, u
   return true;
 }
 
-Result<void> write_latest(FileOps& ops, const RunDir& run, uint64_t step) {
+namespace {
+
+// A small file of the run directory, replaced as a whole.
+Result<void> write_pointer(FileOps& ops, const RunDir& run, const char* name,
+                           const std::string& text) {
   const int dir = run.fd.get();
-  const std::string temp = temp_name(kLatestFile, ops.nonce());
-  const std::string what = fmt::format("{} of run '{}'", kLatestFile, run.run);
-  const std::string text = step_name(step) + "\n";
+  const std::string temp = temp_name(name, ops.nonce());
+  const std::string what = fmt::format("{} of run '{}'", name, run.run);
   const auto write = [&]() -> Result<void> {
     NPU_TRY(const UniqueFd fd, open_file(ops, dir, temp, O_WRONLY | O_CREAT | O_EXCL, 0600, what));
     NPU_TRY_VOID(write_bytes(ops, fd.get(), std::as_bytes(std::span(text)), what));
     NPU_TRY_VOID(sync(ops, fd.get(), what));
-    return rename_entry(ops, dir, temp, kLatestFile, 0);
+    return rename_entry(ops, dir, temp, name, 0);
   };
   if (auto written = write(); !written) {
     static_cast<void>(remove_entry(ops, dir, temp));
@@ -105,9 +108,49 @@ Result<void> write_latest(FileOps& ops, const RunDir& run, uint64_t step) {
   return sync(ops, dir, fmt::format("run '{}'", run.run));
 }
 
+constexpr uint64_t kMaxPointerBytes = 64;
+
+Result<std::string> read_pointer(FileOps& ops, const RunDir& run, const char* name) {
+  const std::string what = fmt::format("{} of run '{}'", name, run.run);
+  NPU_TRY(const UniqueFd fd, open_file(ops, run.fd.get(), name, O_RDONLY, 0, what));
+  NPU_TRY(const uint64_t size, regular_size(ops, fd.get(), what));
+  std::string text(std::min(size, kMaxPointerBytes), '\0');
+  NPU_TRY_VOID(read_bytes(ops, fd.get(), std::as_writable_bytes(std::span(text)), 0, what));
+  return text;
+}
+
+}  // namespace
+
+Result<void> write_latest(FileOps& ops, const RunDir& run, uint64_t step) {
+  return write_pointer(ops, run, kLatestFile, step_name(step) + "\n");
+}
+
+Result<void> write_best(FileOps& ops, const RunDir& run, uint64_t step, uint64_t sequence) {
+  return write_pointer(ops, run, kBestFile, fmt::format("{} {}\n", step_name(step), sequence));
+}
+
+Result<std::optional<uint64_t>> best_step(FileOps& ops, const RunDir& run,
+                                          std::span<const ScannedStep> steps) {
+  std::optional<uint64_t> best;
+  const auto text = read_pointer(ops, run, kBestFile);
+  if (!text && text.error().code == Code::kNotFound) return best;
+  // Not "there is none": rotation would remove it.
+  if (!text) return tl::make_unexpected(text.error());
+  for (const ScannedStep& scanned : steps) {
+    const std::string name = step_name(scanned.step) + " ";
+    // Without its manifest it may still be the one: rotation spares it, opening it says why not.
+    const bool same = scanned.manifest
+                          ? *text == fmt::format("{}{}\n", name, scanned.manifest->sequence)
+                          : text->starts_with(name);
+    if (same) best = scanned.step;
+  }
+  return best;
+}
+
 Result<std::vector<uint64_t>> rotate(FileOps& ops, const RunDir& run,
                                      const RotateOptions& options) {
   NPU_TRY(const auto steps, scan_run(ops, run));
+  NPU_TRY(const auto best, best_step(ops, run, steps));
   std::vector<uint64_t> removed;
   std::vector<std::string> doomed;
   uint32_t kept = 1;  // the one just committed
@@ -115,7 +158,7 @@ Result<std::vector<uint64_t>> rotate(FileOps& ops, const RunDir& run,
     if (scanned.step == options.committed_step) continue;
     const bool newer_schema =
         !scanned.manifest && scanned.manifest.error().code == Code::kUnimplemented;
-    if (newer_schema ||
+    if (newer_schema || scanned.step == best ||
         std::ranges::find(options.protect_steps, scanned.step) != options.protect_steps.end()) {
       continue;
     }

@@ -2,6 +2,8 @@
 // Every function needs the run lock.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,14 +21,25 @@ namespace npu::daemon {
 /// Points LATEST at `step`: a hint for people and scripts, the store itself goes by the manifests.
 [[nodiscard]] Result<void> write_latest(FileOps& ops, const RunDir& run, uint64_t step);
 
+/// Makes BEST name this commit: "step-40 7", step and sequence.
+[[nodiscard]] Result<void> write_best(FileOps& ops, const RunDir& run, uint64_t step,
+                                      uint64_t sequence);
+
+/// The step that BEST names, if it is among `steps` with that sequence: a commit that replaced it
+/// is another one. A step whose manifest cannot be read counts by its name. Nothing for a BEST that
+/// is missing or not understood. Errors: what reading it
+/// says.
+[[nodiscard]] Result<std::optional<uint64_t>> best_step(FileOps& ops, const RunDir& run,
+                                                        std::span<const ScannedStep> steps);
+
 struct RotateOptions {
   uint64_t committed_step = 0;  // never removed
   uint32_t keep = 1;
   std::span<const uint64_t> protect_steps;
 };
 
-/// Removes all but the `keep` newest commits. A checkpoint of a newer schema is never removed; a
-/// damaged one counts as the oldest. Returns the removed steps.
+/// Removes all but the `keep` newest commits and the best. A checkpoint of a newer schema is never
+/// removed; a damaged one counts as the oldest. Returns the removed steps.
 [[nodiscard]] Result<std::vector<uint64_t>> rotate(FileOps& ops, const RunDir& run,
                                                    const RotateOptions& options);
 

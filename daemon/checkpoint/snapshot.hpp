@@ -29,6 +29,7 @@ struct Snapshot {
   uid_t uid = 0;
   std::string run;
   uint64_t step = 0;
+  bool best = false;                    // of the run's best epoch: BEST will name it
   uint32_t keep = 1;                    // checkpoints to keep, this one included; at least 1
   std::vector<uint64_t> protect_steps;  // never rotated out, beyond `keep` (the best one, say)
   std::vector<SnapshotTensor> model;

@@ -99,8 +99,7 @@ Result<uint64_t> next_sequence(FileOps& ops, const RunDir& run) {
 // Everything that may fail without a trace: a new directory is written and published, or it is gone
 // again.
 Result<bool> write_and_publish(FileOps& ops, const RunDir& run, const Snapshot& snapshot,
-                               const StagePlan& plan, CommitReport* report) {
-  NPU_TRY(const uint64_t sequence, next_sequence(ops, run));
+                               const StagePlan& plan, uint64_t sequence, CommitReport* report) {
   const std::string temp = temp_name(step_name(snapshot.step), ops.nonce());
   if (ops.mkdir(run.fd.get(), temp.c_str(), 0700) != 0) {
     return fail_errno(fmt::format("create {}/{}", run.path, temp));
@@ -137,9 +136,11 @@ CheckpointInfo info_of(const RunDir& run, const ScannedStep& scanned) {
 
 Result<void> append_infos(FileOps& ops, const RunDir& run, std::vector<CheckpointInfo>* out) {
   NPU_TRY(const auto steps, scan_run(ops, run));  // newest first
+  NPU_TRY(const auto best, best_step(ops, run, steps));
   for (size_t i = steps.size(); i-- > 0;) {
     out->push_back(info_of(run, steps[i]));
     out->back().latest = i == 0 && out->back().readable;
+    out->back().best = best == steps[i].step;
   }
   return {};
 }
@@ -171,9 +172,15 @@ Result<CommitReport> CheckpointStore::commit(const Snapshot& snapshot) {
   CommitReport report;
   report.path = run.path + "/" + step_name(snapshot.step);
   report.warnings = swept.warnings;
-  NPU_TRY(report.replaced, write_and_publish(ops, run, snapshot, plan, &report));
+  NPU_TRY(const uint64_t sequence, next_sequence(ops, run));
+  NPU_TRY(report.replaced, write_and_publish(ops, run, snapshot, plan, sequence, &report));
 
   // Durable from here on: what fails now is reported, but it does not take the checkpoint back.
+  if (snapshot.best) {
+    if (auto best = write_best(ops, run, snapshot.step, sequence); !best) {
+      report.warnings.push_back({run.run, snapshot.step, {}, best.error().message});
+    }
+  }
   if (auto latest = write_latest(ops, run, snapshot.step); !latest) {
     report.warnings.push_back({run.run, snapshot.step, {}, latest.error().message});
   }
@@ -232,6 +239,18 @@ Result<OpenCheckpoint> CheckpointStore::open_step(uid_t uid, std::string_view ru
     return fail(Code::kNotFound, "run '{}' of uid {} has no checkpoint of step {}", run, uid, step);
   }
   return tl::make_unexpected(std::move(checkpoint.error().error));
+}
+
+Result<OpenCheckpoint> CheckpointStore::open_best(uid_t uid, std::string_view run) {
+  FileOps& ops = *options_.ops;
+  NPU_TRY(const RunDir dir, open_run(ops, root_.get(), state_dir_, uid, run));
+  NPU_TRY(const auto steps, scan_run(ops, dir));
+  NPU_TRY(const auto best, best_step(ops, dir, steps));
+  if (best) return open_step(uid, run, *best);
+  return fail(Code::kNotFound,
+              "run '{}' of uid {} has no best checkpoint: no validated epoch was above 0 %, or the "
+              "checkpoint is gone; `npu ckpt ls` marks it with a plus",
+              run, uid);
 }
 
 Result<OpenCheckpoint> CheckpointStore::open_newest_valid(uid_t uid, std::string_view run) {

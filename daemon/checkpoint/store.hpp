@@ -24,6 +24,7 @@ inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kManifestFile = "MANIFEST.json";
 inline constexpr const char* kLatestFile = "LATEST";
+inline constexpr const char* kBestFile = "BEST";
 inline constexpr uint64_t kMaxStateJsonBytes = 16ULL << 20;
 
 /// Something the caller should tell someone about; the operation went on.
@@ -50,6 +51,7 @@ struct CheckpointInfo {
   bool readable = false;     // the manifest holds and the file sizes match; contents are not read
   std::string problem = {};  // why not, one sentence
   bool latest = false;       // the newest readable one of its run
+  bool best = false;         // the one that BEST names
   uint64_t sequence = 0;     // commit order inside the run
   int64_t created_unix_ms = 0;
   uint64_t bytes = 0;
@@ -119,6 +121,9 @@ class CheckpointStore {
 
   /// Opens and verifies. Errors: as verify().
   [[nodiscard]] Result<OpenCheckpoint> open_step(uid_t uid, std::string_view run, uint64_t step);
+
+  /// The one that BEST names, verified. Errors: not_found (the run has none); data_loss.
+  [[nodiscard]] Result<OpenCheckpoint> open_best(uid_t uid, std::string_view run);
 
   /// The newest that verifies, with a warning for each newer one that does not.
   /// Errors: not_found (the run has no checkpoint); data_loss (it has, none is valid; names the

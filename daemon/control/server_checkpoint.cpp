@@ -71,6 +71,7 @@ Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run,
   snapshot->uid = static_cast<uid_t>(run.uid);
   snapshot->run = run.name;
   snapshot->step = static_cast<uint64_t>(commit.step);
+  snapshot->best = commit.best != 0;
   snapshot->keep = commit.keep == 0 ? 1 : commit.keep;
   snapshot->weights_digest = commit.weights_digest;
   snapshot->state_json.assign(reinterpret_cast<const char*>(state->data()), state->size());
@@ -202,6 +203,7 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
         row.unix_time = info.created_unix_ms / 1000;
         row.latest = info.latest ? 1 : 0;
         row.valid = info.readable ? 1 : 0;
+        row.best = info.best ? 1 : 0;
         shm::put_text(row.run, info.run);
         shm::put_text(row.path, info.path);
         shm::put_text(row.state, info.readable ? "valid" : info.problem);
@@ -212,14 +214,23 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
   });
 }
 
+namespace {
+
+Result<OpenCheckpoint> open_wanted(CheckpointStore& store, uid_t uid, const std::string& run,
+                                   int64_t step) {
+  if (step == shm::kBestStep) return store.open_best(uid, run);
+  if (step < 0) return store.open_newest_valid(uid, run);
+  return store.open_step(uid, run, static_cast<uint64_t>(step));
+}
+
+}  // namespace
+
 void Server::Impl::on_open(Session& session, const shm::Received& message) {
   const auto open = message.as<shm::CheckpointOpen>();
   const std::string run = shm::get_text(open.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
                       step = open.step, request = open.header.request]() -> Worker::Completion {
-    auto opened = std::make_shared<Result<OpenCheckpoint>>(
-        step < 0 ? store_->open_newest_valid(uid, run)
-                 : store_->open_step(uid, run, static_cast<uint64_t>(step)));
+    auto opened = std::make_shared<Result<OpenCheckpoint>>(open_wanted(*store_, uid, run, step));
     return [this, id, request, opened] {
       Session* target = find_session(id);
       if (target == nullptr) return;
