@@ -25,6 +25,7 @@ struct Options {
   int devices = 0;
   int engine_threads = 0;
   bool foreground = false;
+  bool launcher_only = false;
 };
 
 int report(const npu::Error& error) {
@@ -59,6 +60,7 @@ npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
   server.state_dir = pick(options.state_dir, config.state_dir, npu::shm::default_state_dir());
   server.devices = static_cast<uint32_t>(options.devices > 0 ? options.devices : config.devices);
   server.device_memory_bytes = config.device_memory_bytes;
+  server.launcher_only = options.launcher_only;
   const int threads = options.engine_threads > 0 ? options.engine_threads : config.engine_threads;
   const uint32_t cores = allowed_cpus();
   server.engine_threads = threads > 0 ? static_cast<uint32_t>(threads) : cores;
@@ -107,6 +109,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "number of devices")->check(CLI::Range(1, 8));
   app.add_option("--engine-threads", options.engine_threads, "engine threads, 0 = one a core")
       ->check(CLI::Range(0, 8));
+  app.add_flag("--launcher-only", options.launcher_only,
+               "serve the process that started this one: SIGTERM lets its runs end first");
   app.add_flag("--foreground", options.foreground,
                "stay in the foreground (always so; accepted for scripts)");
   try {

@@ -170,7 +170,7 @@ Result<void> PrivateDaemon::make_runtime_dir() {
 Result<void> PrivateDaemon::spawn(const std::string& npud) {
   ChildSpec spec{
       .path = npud,
-      .argv = {"npud", "--runtime-dir", runtime_dir_, "--state-dir", state_dir_, "--foreground"},
+      .argv = {"npud", "--runtime-dir", runtime_dir_, "--state-dir", state_dir_, "--launcher-only"},
       .env = daemon_environment(),
       .death_signal = SIGTERM};
   spec.stdout_fd = STDERR_FILENO;  // stdout is data

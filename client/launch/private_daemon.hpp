@@ -38,8 +38,8 @@ struct PrivateDaemonOptions {
   StopSignals* signals = nullptr;   // a signal ends any wait for the daemon; not owned
 };
 
-/// A running `npud --foreground` with a runtime directory (0700) of its own. The directory holds a
-/// lock that daemon and launcher share, so a later start can tell a directory left by a killed
+/// A running `npud --launcher-only` with a runtime directory (0700) of its own. The directory holds
+/// a lock that daemon and launcher share, so a later start can tell a directory left by a killed
 /// launcher and removes it. Thread: the main thread. Ownership: the destructor stops the daemon and
 /// removes the directory.
 class PrivateDaemon {

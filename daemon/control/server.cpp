@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -96,6 +97,7 @@ Result<void> Server::Impl::open() {
   NPU_TRY(segments_, Worker::start("npud-segments"));
   NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
   NPU_TRY(signals_, signal_descriptor());
+  launcher_ = ::getppid();
   socket_path = options.runtime_dir + "/" + shm::kSocketName;
   NPU_TRY(listener_, shm::listen_at(socket_path, 0660));
   return watch_all();
@@ -111,18 +113,27 @@ Result<void> Server::Impl::watch_all() {
   return loop_.add(signals_.get(), [this](uint32_t) {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo != SIGHUP) begin_drain();
+      if (info.ssi_signo != SIGHUP) on_stop_signal();
     }
   });
 }
 
 void Server::Impl::run() {
   while (!draining_ || !(drained() || drain_deadline_.passed())) {
-    loop_.run_once(milliseconds(draining_ || closing_ > 0 ? 20 : 1000));
+    loop_.run_once(milliseconds(draining_ || leaving_ || closing_ > 0 ? 20 : 1000));
     end_late_sessions();
+    if (leaving_ && ::getppid() != launcher_) begin_drain();
   }
   (void)::unlink(socket_path.c_str());
   log("ctl").info("stopped");
+}
+
+void Server::Impl::on_stop_signal() {
+  const bool busy = std::ranges::any_of(
+      table_.runs(), [](const auto& run) { return run->state != shm::RunState::kAborted; });
+  if (!options.launcher_only || leaving_ || !busy) return begin_drain();
+  leaving_ = true;
+  log("ctl").info("waiting for runs to end runs={}", table_.runs().size());
 }
 
 void Server::Impl::begin_drain() {

@@ -17,6 +17,10 @@ struct ServerOptions {
   uint32_t devices = 8;
   uint64_t device_memory_bytes = uint64_t{4} << 30;
   uint32_t engine_threads = 1;
+  /// Serves one launcher, its parent: the first signal lets runs end by themselves, until the
+  /// launcher is gone or a second signal comes. A service manager signals launcher, ranks and
+  /// daemon at once, and the ranks have a checkpoint to make.
+  bool launcher_only = false;
 };
 
 class Server {
@@ -28,8 +32,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Serves until SIGTERM or SIGINT, then drains: runs are told, a checkpoint being written is
-  /// finished.
+  /// Serves until SIGTERM or SIGINT (see launcher_only), then drains: runs are told, a checkpoint
+  /// being written is finished.
   void run();
   [[nodiscard]] const std::string& socket_path() const noexcept;
 

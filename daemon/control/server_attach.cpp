@@ -48,11 +48,12 @@ Result<void> Server::Impl::ensure_board(Run& run) {
 void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   const auto attach = message.as<shm::Attach>();
   const uint64_t request = attach.header.request;
-  if (session.run != 0 || draining_) {
+  const bool leaving = draining_ || leaving_;
+  if (session.run != 0 || leaving) {
     reply_error(session, request,
                 Error{Code::kFailedPrecondition,
-                      draining_ ? "attach: the daemon is shutting down"
-                                : "attach: this connection holds a device already",
+                      leaving ? "attach: the daemon is shutting down"
+                              : "attach: this connection holds a device already",
                       Exit::kNoDaemon});
     return;
   }

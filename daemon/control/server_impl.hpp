@@ -50,6 +50,7 @@ class Server::Impl {
   void on_hello(Session& session, const shm::Received& message);
   void flush(Session& session);
   void end_session(uint64_t id, const char* how);
+  void on_stop_signal();
   void begin_drain();
   [[nodiscard]] bool drained() const;
   [[nodiscard]] Session* find_session(uint64_t id);
@@ -112,7 +113,9 @@ class Server::Impl {
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
   std::deque<TracedRun> ended_;  // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;
-  size_t closing_ = 0;  // sessions whose socket closed and whose process may be dying
+  size_t closing_ = 0;    // sessions whose socket closed and whose process may be dying
+  bool leaving_ = false;  // launcher_only: waits for the runs to end
+  pid_t launcher_ = 0;
   bool draining_ = false;
   Deadline drain_deadline_ = Deadline::never();
 };
