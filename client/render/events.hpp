@@ -34,6 +34,7 @@ struct StartEvent {
   std::optional<int64_t> resumed_step;  // first step that will run, when resumed
   std::optional<std::string> resumed_from;
   std::optional<std::string> pretrained;  // the file that gave the first weights
+  std::vector<std::string> notes;         // what the job changes against its checkpoint
   std::vector<std::string> warnings;      // what differs from the checkpoint it resumes
 };
 
@@ -72,16 +73,25 @@ struct OverflowEvent {
 struct EpochEvent {
   int epoch = 0;
   double train_loss = 0, train_acc1 = 0;
-  double val_loss = 0, val_acc1 = 0, val_acc5 = 0;
-  int64_t val_samples = 0;
+  double val_loss = 0, val_acc1 = 0, val_acc5 = 0;  // NaN in an epoch that was not validated
+  int64_t val_samples = 0;                          // 0: not validated
   std::optional<double> val_ema_loss, val_ema_acc1, val_ema_acc5;  // of the averaged weights
   double img_s = 0;
   double seconds = 0;
   bool best = false;
 };
 
+/// The one validation of a job that only evaluates.
+struct EvalEvent {
+  int epoch = 0;  // that the weights come from, -1 if from no checkpoint
+  double loss = 0, acc1 = 0, acc5 = 0;
+  int64_t samples = 0;
+  std::optional<double> ema_loss, ema_acc1, ema_acc5;  // of the averaged weights
+};
+
 struct CheckpointEvent {
   int64_t step = 0;
+  bool best = false;  // of the best epoch so far
   std::string path;
   uint64_t bytes = 0;
   double stall_ms = 0, durable_ms = 0;
@@ -112,15 +122,18 @@ struct DoneEvent {
   int best_epoch = -1;
   double img_s = 0;
   double seconds = 0;
-  int64_t bad_images = 0;     // how often one that cannot be read came up, over all ranks
-  int64_t staged_copies = 0;  // buffers outside the arena that collectives had to copy
-  std::string checkpoint;     // path of the last durable one, empty if none
+  int64_t bad_images = 0;       // how often one that cannot be read came up, over all ranks
+  bool stopped = false;         // by a signal, with epochs left
+  std::string note;             // why it ended, if not after its last epoch; what to do then
+  std::string best_checkpoint;  // path, empty if none
+  int64_t staged_copies = 0;    // buffers outside the arena that collectives had to copy
+  std::string checkpoint;       // path of the last durable one, empty if none
   std::string weights_digest;
   std::optional<bool> verified;  // the checkpoint, read back; the launcher's word, not a rank's
 };
 
 using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,
-                           CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent>;
+                           CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent, EvalEvent>;
 
 /// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become
 /// null.

@@ -31,7 +31,7 @@ void visit(auto&& f, Is<StartEvent> auto& e) {
   f("schedule", e.schedule), f("seed", e.seed);
   f("resumed_step", e.resumed_step), f("resumed_from", e.resumed_from);
   f("pretrained", e.pretrained);
-  f("warnings", e.warnings);
+  f("notes", e.notes), f("warnings", e.warnings);
 }
 
 void visit(auto&& f, Is<StepEvent> auto& e) {
@@ -63,7 +63,7 @@ void visit(auto&& f, Is<EpochEvent> auto& e) {
 }
 
 void visit(auto&& f, Is<CheckpointEvent> auto& e) {
-  f("step", e.step), f("path", e.path), f("bytes", e.bytes);
+  f("step", e.step), f("best", e.best), f("path", e.path), f("bytes", e.bytes);
   f("stall_ms", e.stall_ms), f("durable_ms", e.durable_ms);
 }
 
@@ -80,13 +80,20 @@ void visit(auto&& f, Is<DoneEvent> auto& e) {
   f("epochs", e.epochs), f("steps", e.steps), f("skipped_steps", e.skipped_steps);
   f("best_acc1", e.best_acc1), f("acc1", e.acc1), f("best_epoch", e.best_epoch);
   f("img_s", e.img_s), f("seconds", e.seconds), f("checkpoint", e.checkpoint);
+  f("best_checkpoint", e.best_checkpoint), f("stopped", e.stopped), f("note", e.note);
   f("bad_images", e.bad_images), f("staged_copies", e.staged_copies);
   f("weights_digest", e.weights_digest), f("verified", e.verified);
 }
 
+void visit(auto&& f, Is<EvalEvent> auto& e) {
+  f("epoch", e.epoch), f("loss", e.loss), f("acc1", e.acc1), f("acc5", e.acc5);
+  f("samples", e.samples), f("ema_loss", e.ema_loss), f("ema_acc1", e.ema_acc1);
+  f("ema_acc5", e.ema_acc5);
+}
+
 // In the order of the variant's alternatives.
 constexpr const char* kTypeNames[] = {"start",      "step",    "val_step", "overflow", "epoch",
-                                      "checkpoint", "restart", "error",    "done"};
+                                      "checkpoint", "restart", "error",    "done",     "eval"};
 static_assert(std::size(kTypeNames) == std::variant_size_v<Event>);
 
 struct Writer {

@@ -17,6 +17,14 @@ std::string loss_and_accuracy(const auto& e) {
                      e.loss, e.loss_avg, e.acc1, e.acc1_avg, e.acc5, e.acc5_avg);
 }
 
+// main.py's summary line, word for word.
+std::string accuracy_line(double acc1, double acc5) {
+  return fmt::format(" *   Acc@1 {:.3f} Acc@5 {:.3f}", acc1, acc5);
+}
+std::string ema_accuracy_line(double acc1, double acc5) {
+  return fmt::format(" *   EMA Acc@1 {:.3f} Acc@5 {:.3f}", acc1, acc5);
+}
+
 std::string count_of_parameters(uint64_t n) {
   return n >= 1'000'000 ? fmt::format("{:.2f} M params", static_cast<double>(n) / 1e6)
                         : fmt::format("{:.1f} k params", static_cast<double>(n) / 1e3);
@@ -52,6 +60,7 @@ std::string format_start(const StartEvent& s) {
                         *s.resumed_step);
   }
   if (s.pretrained) text += fmt::format("\nusing pre-trained model '{}'", *s.pretrained);
+  for (const std::string& note : s.notes) text += "\n" + note;
   for (const std::string& warning : s.warnings) text += "\nwarning: " + warning;
   return text;
 }
@@ -73,15 +82,19 @@ std::string format_val_step(const ValStepEvent& e) {
 
 std::string format_epoch(const EpochEvent& e) {
   std::string text;
-  if (e.val_samples > 0) {
-    text = fmt::format(" *   Acc@1 {:.3f} Acc@5 {:.3f}\n", e.val_acc1, e.val_acc5);
-  }
+  if (e.val_samples > 0) text = accuracy_line(e.val_acc1, e.val_acc5) + "\n";
   if (e.val_ema_acc1 && e.val_ema_acc5) {
-    text += fmt::format(" *   EMA Acc@1 {:.3f} Acc@5 {:.3f}\n", *e.val_ema_acc1, *e.val_ema_acc5);
+    text += ema_accuracy_line(*e.val_ema_acc1, *e.val_ema_acc5) + "\n";
   }
   text += fmt::format("epoch {} done in {:.1f} s   {:.0f} img/s   train loss {:.4f} acc {:.2f}",
                       e.epoch, e.seconds, e.img_s, e.train_loss, e.train_acc1);
   return e.best ? text + "   best" : text;
+}
+
+std::string format_eval(const EvalEvent& e) {
+  std::string text = accuracy_line(e.acc1, e.acc5);
+  if (e.ema_acc1 && e.ema_acc5) text += "\n" + ema_accuracy_line(*e.ema_acc1, *e.ema_acc5);
+  return text;
 }
 
 std::string format_overflow(const OverflowEvent& e) {
@@ -90,8 +103,9 @@ std::string format_overflow(const OverflowEvent& e) {
 }
 
 std::string format_checkpoint(const CheckpointEvent& e) {
-  return fmt::format("checkpoint step {} -> {} ({}, stall {:.0f} ms, durable after {:.0f} ms)",
-                     e.step, e.path, format_bytes(e.bytes), e.stall_ms, e.durable_ms);
+  return fmt::format("checkpoint step {} -> {} ({}, stall {:.0f} ms, durable after {:.0f} ms){}",
+                     e.step, e.path, format_bytes(e.bytes), e.stall_ms, e.durable_ms,
+                     e.best ? "   best" : "");
 }
 
 std::string format_restart(const RestartEvent& e) {
@@ -102,6 +116,7 @@ std::string format_done(const DoneEvent& e) {
   std::string text =
       fmt::format("done: {} epochs, {} steps ({} skipped) in {:.1f} s, {:.0f} images/s\n", e.epochs,
                   e.steps, e.skipped_steps, e.seconds, e.img_s);
+  if (!e.note.empty()) text = e.note + "\n" + text;
   if (e.best_epoch >= 0) {
     text += fmt::format("accuracy    {:.3f} % (best {:.3f} % in epoch {})", e.acc1, e.best_acc1,
                         e.best_epoch);
@@ -111,6 +126,7 @@ std::string format_done(const DoneEvent& e) {
   if (e.bad_images > 0) text += fmt::format("\nimages      {} times unreadable", e.bad_images);
   text += fmt::format("\ncheckpoint  {}", e.checkpoint.empty() ? "none" : e.checkpoint);
   if (e.verified) text += *e.verified ? "   verified" : "   NOT VERIFIED";
+  if (!e.best_checkpoint.empty()) text += fmt::format("\nbest        {}", e.best_checkpoint);
   return text + fmt::format("\nweights     {}", e.weights_digest);
 }
 

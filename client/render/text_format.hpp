@@ -21,6 +21,7 @@ namespace npu::client {
 /// " *   Acc@1 x.xxx Acc@5 x.xxx" (when there was a validation) and what the epoch took.
 [[nodiscard]] std::string format_epoch(const EpochEvent& epoch);
 
+[[nodiscard]] std::string format_eval(const EvalEvent& event);
 [[nodiscard]] std::string format_overflow(const OverflowEvent& overflow);
 [[nodiscard]] std::string format_checkpoint(const CheckpointEvent& checkpoint);
 [[nodiscard]] std::string format_restart(const RestartEvent& restart);

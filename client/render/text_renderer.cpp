@@ -35,6 +35,10 @@ void TextRenderer::on_event(const Event& event) {
           [&](const CheckpointEvent& e) { print(out_, format_checkpoint(e)); },
           [&](const RestartEvent& e) { print(err_, format_restart(e)); },
           [&](const ErrorEvent&) {},  // whoever ends the job says it in a sentence of its own
+          [&](const EvalEvent& e) {
+            state_.val.reset();
+            print(out_, format_eval(e));
+          },
           [&](const DoneEvent& e) {
             finish();
             print(out_, format_done(e));

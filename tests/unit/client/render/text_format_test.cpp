@@ -127,6 +127,20 @@ TEST(TextFormat, DoneWithoutAnEpochClaimsNoAccuracy) {
   EXPECT_THAT(format_done({.steps = 60}), HasSubstr("accuracy    not measured"));
 }
 
+TEST(TextFormat, EvaluationIsMainsLine) {
+  EXPECT_EQ(format_eval({.acc1 = 68.94, .acc5 = 97.31}), " *   Acc@1 68.940 Acc@5 97.310");
+}
+
+TEST(TextFormat, ChangesAgainstTheCheckpointAreSaid) {
+  const std::string text = format_start({.notes = {"optimizer.lr 0.1 -> 0.2"}, .warnings = {"w"}});
+  EXPECT_THAT(text, HasSubstr("\noptimizer.lr 0.1 -> 0.2\nwarning: w"));
+}
+
+TEST(TextFormat, DoneBeginsWithWhyItEndedEarly) {
+  EXPECT_EQ(format_done({.note = "stopped by a signal after step 7"}).find("stopped"), 0u);
+  EXPECT_THAT(format_done({.best_checkpoint = "/s/step-4"}), HasSubstr("\nbest        /s/step-4"));
+}
+
 TEST(TextFormat, IdsAreFoldedIntoRanges) {
   EXPECT_EQ(format_ids({0, 1, 2, 3, 5, 7}), "0-3,5,7");
   EXPECT_EQ(format_ids({}), "");
