@@ -102,10 +102,11 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
   const auto begin = Clock::now();
   auto step_begin = begin;
   while (state.step_in_epoch < o.steps_per_epoch) {
+    if (replica.stop_requested()) stepper.request_stop();
     NPU_TRY(const double waited, run_passes(stepper, feed.loader, job.train.accumulate));
     timing.data.add(waited);
     const double lr = o.lr(state.step_in_epoch);
-    NPU_TRY(const StepMetrics metrics, stepper.finish(lr));
+    NPU_TRY(const StepMetrics metrics, stepper.finish(lr, state.global_step + 1));
     timing.batch.add(seconds_since(step_begin));
     step_begin = Clock::now();
     ++state.step_in_epoch;
@@ -120,9 +121,10 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
     emit_step(replica, o, lr, state, metrics, timing, events);
     NPU_TRY_VOID(replica.emit_commits(events, false));
     result.stopped = state.global_step >= o.stop_at_step;
+    result.interrupted = metrics.stop;
     const bool every =
         o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;
-    if (result.stopped) break;
+    if (result.stopped || result.interrupted) break;
     if (every && state.step_in_epoch < o.steps_per_epoch) NPU_TRY_VOID(save(state));
   }
   result.seconds = seconds_since(begin);
@@ -145,6 +147,7 @@ Result<ValResult> validate(Replica& replica, const Feed& feed, int epoch, EventS
   int64_t seen = 0;
   TimeMeter time;
   auto begin = Clock::now();
+  const auto start = begin;
   for (int64_t step = 0; step < steps; ++step) {
     NPU_TRY(const data::Batch batch, feed.loader.next());
     const auto n = static_cast<size_t>(batch.n);
@@ -178,14 +181,19 @@ Result<ValResult> validate(Replica& replica, const Feed& feed, int epoch, EventS
     events.on_event(e);
   }
   replica.leave_validation();
-  // Four numbers travel inside the descriptor; counts are exact in fp64.
-  std::array<double, 4> all = {sums.loss_sum, static_cast<double>(sums.top1),
-                               static_cast<double>(sums.top5), static_cast<double>(seen)};
+  // Five numbers travel inside the descriptor; counts are exact in fp64.
+  std::array<double, 5> all = {sums.loss_sum, static_cast<double>(sums.top1),
+                               static_cast<double>(sums.top5), static_cast<double>(seen),
+                               replica.stop_requested() ? 1.0 : 0.0};
   NPU_TRY(Work work, replica.world().all_reduce(all.data(), all.data(), all.size(), DType::kFloat64,
                                                 ReduceOp::kSum, replica.collective_options()));
   NPU_TRY_VOID(work.wait());
-  return ValResult{all[0] / all[3], 100 * all[1] / all[3], 100 * all[2] / all[3],
-                   static_cast<int64_t>(all[3])};
+  return ValResult{.loss = all[0] / all[3],
+                   .acc1 = 100 * all[1] / all[3],
+                   .acc5 = 100 * all[2] / all[3],
+                   .samples = static_cast<int64_t>(all[3]),
+                   .seconds = seconds_since(start),
+                   .interrupted = all[4] > 0};
 }
 
 }  // namespace npu::client

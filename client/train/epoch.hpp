@@ -38,12 +38,14 @@ struct EpochOptions {
 };
 
 struct EpochResult {
-  bool stopped = false;  // stop_at_step was reached inside the epoch
+  bool stopped = false;      // stop_at_step was reached inside the epoch
+  bool interrupted = false;  // a rank was asked to stop
   double seconds = 0;
   int64_t images = 0;  // trained by this process's run of the epoch, over all ranks
 };
 
-/// Trains from state.step_in_epoch to the end of the epoch, or to stop_at_step. On return `state`
+/// Trains from state.step_in_epoch to the end of the epoch, to stop_at_step, or to the end of the
+/// step in which a rank is asked to stop: the same one on all ranks. On return `state`
 /// says what is next. `save` makes a checkpoint of the state it is given. Errors: as collectives,
 /// loader and daemon say; failed_precondition (exit 65) when the loss is not finite.
 [[nodiscard]] Result<EpochResult> train_epoch(
@@ -53,6 +55,8 @@ struct EpochResult {
 struct ValResult {
   double loss = 0, acc1 = 0, acc5 = 0;  // percent
   int64_t samples = 0;
+  double seconds = 0;
+  bool interrupted = false;  // a rank was asked to stop meanwhile
 };
 
 /// Counts every sample of the validation set exactly once over the job, with the BN buffers that a

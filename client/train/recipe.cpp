@@ -19,11 +19,25 @@ model::ScheduleForm form_of(config::ScheduleKind kind) {
     case config::ScheduleKind::kCosine:
       return model::ScheduleForm::kCosine;
     case config::ScheduleKind::kConstant:
-    case config::ScheduleKind::kLinear:
-    case config::ScheduleKind::kExponential:
       return model::ScheduleForm::kConstant;
+    case config::ScheduleKind::kLinear:
+      return model::ScheduleForm::kLinear;
+    case config::ScheduleKind::kExponential:
+      return model::ScheduleForm::kExponential;
   }
   return model::ScheduleForm::kConstant;
+}
+
+model::WarmupForm warmup_of(config::WarmupForm form) {
+  switch (form) {
+    case config::WarmupForm::kLinear:
+      return model::WarmupForm::kFromFactor;
+    case config::WarmupForm::kNext:
+      return model::WarmupForm::kNextEpoch;
+    case config::WarmupForm::kConstant:
+      return model::WarmupForm::kConstant;
+  }
+  return model::WarmupForm::kFromFactor;
 }
 
 model::Schedule schedule_of(const Job& job) {
@@ -32,7 +46,9 @@ model::Schedule schedule_of(const Job& job) {
   s.base_lr = job.optimizer.lr;
   s.epochs = job.train.epochs;
   s.warmup_epochs = job.schedule.warmup_epochs;
-  if (is_tf(job)) s.warmup_factor = 0;
+  s.warmup = warmup_of(job.schedule.warmup_form);
+  s.warmup_factor = is_tf(job) ? 0 : job.schedule.warmup_start;
+  s.min_lr = job.schedule.end_lr;
   s.step_size = job.schedule.step_size;
   s.gamma = job.schedule.gamma;
   s.milestones = job.schedule.milestones;
@@ -93,6 +109,10 @@ model::SgdParams sgd_params(const Job& job) {
     p.form = model::MomentumForm::kTf;
   }
   return p;
+}
+
+bool saves_checkpoints(const Job& job) noexcept {
+  return !job.train.evaluate && (job.checkpoint.every_epochs > 0 || job.checkpoint.every_steps > 0);
 }
 
 ReductionForm reduction_form(const Job& job) {

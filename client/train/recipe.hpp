@@ -22,6 +22,9 @@ namespace npu::client {
 /// the fc with its bias, on whichever number of ranks; momentum takes the learning rate in.
 [[nodiscard]] model::SgdParams sgd_params(const config::Job& job);
 
+/// The job writes checkpoints at all.
+[[nodiscard]] bool saves_checkpoints(const config::Job& job) noexcept;
+
 /// How passes and ranks become the job's gradient: each pass computes `scale` times the gradient of
 /// its mean loss, a rank adds its passes, `op` puts the ranks together. Both profiles give the
 /// gradient of the mean over the global batch; pytorch averages means, tf adds shares.

@@ -1,13 +1,18 @@
 #include "client/train/replica.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
+#include <iterator>
 
 #include "client/api/admin.hpp"
+#include "client/train/checkpoint_dir.hpp"
 #include "client/train/gradient_reducer.hpp"
 #include "client/train/loss_scale.hpp"
 #include "client/train/pretrained.hpp"
 #include "client/train/recipe.hpp"
+#include "client/train/resume_policy.hpp"
 #include "config/load.hpp"
 
 namespace npu::client {
@@ -15,13 +20,13 @@ namespace {
 
 constexpr uint64_t kSlack = 64 * 1024;  // alignment of a few dozen pieces
 constexpr size_t kSharedCounters = 32;
+constexpr size_t kAdoptedBytes = 16 * 1024;  // settings as text; a zero ends it
 
 bool half_wire(const config::Job& job) { return job.collectives.allreduce_dtype == "fp16"; }
 
 /// Only rank 0 stages checkpoints, and only if there are any.
 int stages_of(const config::Job& job, int rank) {
-  const bool saves = job.checkpoint.every_epochs > 0 || job.checkpoint.every_steps > 0;
-  return rank == 0 && saves ? kStages : 0;
+  return rank == 0 && saves_checkpoints(job) ? kStages : 0;
 }
 
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape,
@@ -37,7 +42,7 @@ uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shap
   const uint64_t wire = half_wire(job) ? network.memory().gradients / 2 : 0;
   return network.memory().total() + kInputSlots * (images + labels) +
          static_cast<uint64_t>(stages_of(job, rank)) * SnapshotStage::bytes(network, averages) +
-         largest_entry(network) * sizeof(float) + extra + wire + kSlack;
+         largest_entry(network) * sizeof(float) + extra + wire + kAdoptedBytes + kSlack;
 }
 
 AttachOptions attach_options(const config::Job& job, const RankOptions& options, uint64_t bytes) {
@@ -102,6 +107,7 @@ Result<void> Replica::place(const data::ImageShape& shape) {
     NPU_TRY(own_buffers_, arena.take<float>(network_->bn_buffers().size()));
   }
   NPU_TRY(shared_, arena.take<int64_t>(kSharedCounters));
+  NPU_TRY(adopted_text_, arena.take<uint8_t>(kAdoptedBytes));
   if (half_wire(job_)) {
     NPU_TRY(wire_, arena.take<uint16_t>(wire_elements(*network_)));
   }
@@ -200,25 +206,76 @@ void Replica::leave_validation() noexcept {
   if (has_local_buffers()) std::ranges::copy(own_buffers_, network_->bn_buffers().begin());
 }
 
-Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from) {
-  if (job_.checkpoint.resume == config::ResumeKind::kNever) return std::optional<TrainState>();
-  CheckpointFiles files;
-  if (job_.checkpoint.resume == config::ResumeKind::kPath) {
-    NPU_TRY(files, open_checkpoint_dir(job_.checkpoint.resume_path));
-  } else {
-    auto opened = open_checkpoint(options_.socket, job_.name, -1);
-    if (!opened && opened.error().code == Code::kNotFound) return std::optional<TrainState>();
-    if (!opened) return tl::unexpected(opened.error());
-    files = std::move(*opened);
+/// The checkpoint that checkpoint.resume asks for; nothing when there need not be one.
+Result<std::optional<CheckpointFiles>> Replica::open_wanted() {
+  using config::ResumeKind;
+  std::optional<CheckpointFiles> files;
+  switch (job_.checkpoint.resume) {
+    case ResumeKind::kNever:
+      break;
+    case ResumeKind::kPath: {
+      NPU_TRY(files, open_checkpoint_dir(job_.checkpoint.resume_path));
+      break;
+    }
+    case ResumeKind::kBest: {
+      NPU_TRY(files, open_checkpoint(options_.socket, job_.name, kBestStep));
+      break;
+    }
+    case ResumeKind::kAuto: {
+      auto opened = open_checkpoint(options_.socket, job_.name, kNewestStep);
+      if (!opened && opened.error().code == Code::kNotFound) break;
+      if (!opened) return tl::unexpected(opened.error());
+      files = std::move(*opened);
+      break;
+    }
   }
-  from = files.path;
-  NPU_TRY(ParsedState parsed,
-          restore(*network_, average(), std::move(files), identity_of(job_, classes_), scratch_));
-  ResumedScaler resumed =
-      resumed_scaler({parsed.identity.amp, parsed.state.scaler}, job_.precision);
-  parsed.state.scaler = resumed.scaler;
-  warnings_ = std::move(resumed.warnings);
+  return files;
+}
+
+Result<std::optional<TrainState>> Replica::load(std::optional<std::string>& from) {
+  NPU_TRY(std::optional<CheckpointFiles> files, open_wanted());
+  if (!files) return std::optional<TrainState>();
+  from = files->path;
+  NPU_TRY(ParsedState parsed, read_state(*files));
+  const CheckpointIdentity job = identity_of(job_, classes_);
+  NPU_TRY_VOID(check_class_table(parsed.identity, job, *from));
+  if (!files->warning.empty()) {
+    warnings_.push_back("newer checkpoints were skipped: " + files->warning);
+  }
+  if (job_.train.evaluate) {
+    NPU_TRY_VOID(check_evaluation(parsed.identity, job_, *from));
+  } else {
+    NPU_TRY(ResumePlan plan, plan_resume(parsed.identity, job_, *from));
+    adopted_ = std::move(plan.adopted);
+    notes_ = std::move(plan.notes);
+    std::ranges::move(plan.warnings, std::back_inserter(warnings_));
+    ResumedScaler resumed =
+        resumed_scaler({parsed.identity.amp, parsed.state.scaler}, job_.precision);
+    parsed.state.scaler = resumed.scaler;
+    std::ranges::move(resumed.warnings, std::back_inserter(warnings_));
+    apply_start_epoch(job_, parsed.identity.start_epoch, parsed.state);
+  }
+  NPU_TRY_VOID(restore(*network_, average(), std::move(*files), scratch_));
   return std::optional<TrainState>(parsed.state);
+}
+
+/// Rank 0's settings to the others, as text: lists have no fixed size.
+Result<void> Replica::share_adopted() {
+  const std::string text = settings_text(adopted_);
+  if (text.size() >= adopted_text_.size()) {
+    return fail(Code::kResourceExhausted,
+                "resume: the checkpoint's settings that stay in force take {} bytes, at most {} "
+                "are possible; shorten schedule.milestones with checkpoint.resume_override",
+                text.size(), adopted_text_.size() - 1);
+  }
+  std::ranges::fill(adopted_text_, uint8_t{0});
+  std::ranges::copy(text, adopted_text_.begin());
+  NPU_TRY(Work work, world().broadcast(adopted_text_.data(), adopted_text_.size(), DType::kUint8, 0,
+                                       collective_options()));
+  NPU_TRY_VOID(work.wait());
+  const auto* begin = reinterpret_cast<const char*>(adopted_text_.data());
+  adopted_ = settings_of_text({begin, ::strnlen(begin, adopted_text_.size())});
+  return {};
 }
 
 /// Broadcasts rank 0's counters; a row a field, doubles as their bits.
@@ -281,9 +338,16 @@ Result<TrainState> Replica::start(std::optional<std::string>& from) {
     } else if (job_.model.pretrained) {
       NPU_TRY(const SafetensorsFile file, open_pretrained(*job_.model.pretrained));
       NPU_TRY_VOID(load_pretrained(*network_, file, job_.model.ignore_head, scratch_));
+    } else if (job_.train.evaluate) {
+      return fail(Code::kNotFound,
+                  "evaluate job '{}': no weights: it has no checkpoint here; name one (npu eval "
+                  "--checkpoint) or a file with weights (--weights, model.pretrained)",
+                  job_.name);
     }
+    if (!loaded) apply_start_epoch(job_, std::nullopt, state);
   }
   NPU_TRY_VOID(share_counters(state));
+  NPU_TRY_VOID(share_adopted());
   if (state.scaler) NPU_TRY_VOID(model::check_grad_scaler(*state.scaler));
   if (average_ && !from) average_->start(*network_);
   NPU_TRY_VOID(share_all());
@@ -305,21 +369,29 @@ Result<void> Replica::share_all() {
   return {};
 }
 
-Result<void> Replica::commit(const TrainState& state) {
+Result<void> Replica::commit(const TrainState& state, bool best) {
   const auto begin = Clock::now();
   NPU_TRY_VOID(share_buffers());
   shm::CheckpointCommit commit{};
   commit.step = state.global_step;
   if (rank() == 0) {
     SnapshotStage& stage = stages_[commits_ % kStages];
-    commit = stage.fill(*network_, average(), state_to_json(state, identity_of(job_, classes_)),
-                        state.global_step, static_cast<uint32_t>(job_.checkpoint.keep));
+    const std::string text = state_to_json(state, identity_of(job_, classes_));
+    if (text.size() > SnapshotStage::kStateBytes) {
+      return fail(Code::kResourceExhausted,
+                  "checkpoint step {}: its state takes {} bytes, at most {} are possible; shorten "
+                  "the lists of the job",
+                  state.global_step, text.size(), SnapshotStage::kStateBytes);
+    }
+    commit = stage.fill(*network_, average(), text, state.global_step,
+                        static_cast<uint32_t>(job_.checkpoint.keep));
+    commit.best = best ? 1 : 0;
   }
   ++commits_;
   commit.replica_digest = replica_digest(*network_, average(), !has_local_buffers());
   auto future = device_->commit_checkpoint(commit);
   const std::chrono::duration<double, std::milli> stall = Clock::now() - begin;
-  pending_.push_back({std::move(future), stall.count()});
+  pending_.push_back({std::move(future), stall.count(), best});
   return {};
 }
 
@@ -330,14 +402,26 @@ Result<void> Replica::emit_commits(EventSink& events, bool wait) {
       break;
     const auto report = oldest.future.get();
     const double stall_ms = oldest.stall_ms;
+    const bool best = oldest.best;
     pending_.erase(pending_.begin());
     if (!report) return tl::unexpected(report.error());
     last_checkpoint_ = report->path;
     if (rank() != 0) continue;
-    events.on_event(
-        CheckpointEvent{report->step, report->path, report->bytes, stall_ms, report->durable_ms});
+    events.on_event(CheckpointEvent{report->step, best, report->path, report->bytes, stall_ms,
+                                    report->durable_ms});
   }
   return {};
+}
+
+Result<std::string> Replica::best_checkpoint() {
+  if (rank() != 0 || !saves_checkpoints(job_)) return std::string();
+  auto all = list_checkpoints(options_.socket, job_.name, false);
+  if (!all && all.error().code == Code::kNotFound) return std::string();
+  if (!all) return tl::unexpected(all.error());
+  for (const CheckpointInfo& c : *all) {
+    if (c.best) return c.path;
+  }
+  return std::string();
 }
 
 }  // namespace npu::client

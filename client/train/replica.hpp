@@ -31,8 +31,11 @@ class Replica {
                                                                const data::Data& data);
 
   /// Rank 0 loads what checkpoint.resume asks for, or else model.pretrained; all ranks end with
-  /// rank 0's state. `from` is set if resumed.
+  /// rank 0's state. `from` is set if resumed. Errors: not_found (exit 66) when a job that only
+  /// evaluates has no weights; plan_resume's.
   [[nodiscard]] Result<TrainState> start(std::optional<std::string>& from);
+  /// What the job takes over from the checkpoint that start() found, the same on all ranks.
+  [[nodiscard]] const std::vector<config::Setting>& adopted() const noexcept { return adopted_; }
 
   /// Brings the BN buffers together as model.bn_buffers says, before they are looked at: rank0, all
   /// ranks get rank 0's, as DistributedDataParallel's broadcast_buffers has it; mean, all get the
@@ -44,8 +47,8 @@ class Replica {
   [[nodiscard]] Result<void> enter_validation();
   void leave_validation() noexcept;
 
-  /// Waits for a free stage, stages (rank 0), hands over.
-  [[nodiscard]] Result<void> commit(const TrainState& state);
+  /// Waits for a free stage, stages (rank 0), hands over. `best`: of the best epoch so far.
+  [[nodiscard]] Result<void> commit(const TrainState& state, bool best);
   /// Tells `events` (rank 0) of the commits that became durable since the last call; `wait` for all
   /// of them.
   [[nodiscard]] Result<void> emit_commits(EventSink& events, bool wait);
@@ -68,16 +71,27 @@ class Replica {
   /// Staging of an fp16 wire; empty when gradients travel as fp32.
   [[nodiscard]] std::span<uint16_t> wire() const noexcept { return wire_; }
   /// What the person who resumed should know; rank 0's, after start().
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   [[nodiscard]] std::span<const data::Slot> slots() const noexcept { return slots_; }
   [[nodiscard]] const config::Job& job() const noexcept { return job_; }
   [[nodiscard]] int rank() const noexcept { return options_.rank; }
+  [[nodiscard]] const std::string& socket() const noexcept { return options_.socket; }
   [[nodiscard]] const std::string& last_checkpoint() const noexcept { return last_checkpoint_; }
+  /// Path of the run's best checkpoint, empty if there is none (rank 0).
+  [[nodiscard]] Result<std::string> best_checkpoint();
+  /// A signal asked this rank to stop.
+  [[nodiscard]] bool stop_requested() const noexcept {
+    return options_.stop_signal != nullptr &&
+           options_.stop_signal->load(std::memory_order_relaxed) != 0;
+  }
 
  private:
   Replica(const config::Job& job, const RankOptions& options) : job_(job), options_(options) {}
   [[nodiscard]] Result<void> place(const data::ImageShape& shape);
   [[nodiscard]] Result<std::optional<TrainState>> load(std::optional<std::string>& from);
+  [[nodiscard]] Result<std::optional<CheckpointFiles>> open_wanted();
+  [[nodiscard]] Result<void> share_adopted();
   [[nodiscard]] Result<void> share(std::span<float> values);
   [[nodiscard]] Result<void> share_all();
   [[nodiscard]] Result<void> sync_batch_norm(ArenaAllocator& arena);
@@ -91,6 +105,7 @@ class Replica {
   struct Pending {
     std::future<Result<CheckpointReport>> future;
     double stall_ms = 0;  // how long the rank was held up by it
+    bool best = false;
   };
 
   const config::Job& job_;
@@ -108,9 +123,11 @@ class Replica {
   int64_t shared_at_ = -1;        // batches that the buffers had seen when they were shared
   std::span<uint16_t> wire_;
   std::span<int64_t> shared_;  // counters on their way between ranks
+  std::span<uint8_t> adopted_text_;
+  std::vector<config::Setting> adopted_;
   std::vector<Pending> pending_;
   uint64_t commits_ = 0;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> notes_, warnings_;
   std::string last_checkpoint_;
 };
 

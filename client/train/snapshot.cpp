@@ -1,6 +1,5 @@
 #include "client/train/snapshot.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,7 +15,6 @@ using model::Network;
 using model::StateEntry;
 using model::StateKind;
 
-constexpr uint64_t kStateBytes = 512 * 1024;  // state.json: 2 KiB and the names of the classes
 constexpr uint64_t kAlign = 64;
 const std::string kAveragePrefix = "ema.";
 
@@ -104,7 +102,8 @@ StageSize size_of(const Network& network, bool with_average) {
 
 uint64_t SnapshotStage::bytes(const Network& network, bool with_average) {
   const StageSize size = size_of(network, with_average);
-  return size.data + aligned(size.rows * sizeof(shm::SnapshotTensor)) + kStateBytes + 4 * kAlign;
+  return size.data + aligned(size.rows * sizeof(shm::SnapshotTensor)) + SnapshotStage::kStateBytes +
+         4 * kAlign;
 }
 
 Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocator& arena,
@@ -113,7 +112,7 @@ Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocato
   SnapshotStage stage;
   NPU_TRY(stage.data_, arena.take<float>(size.data / sizeof(float)));
   NPU_TRY(stage.table_, arena.take<shm::SnapshotTensor>(size.rows));
-  NPU_TRY(stage.state_, arena.take<char>(kStateBytes));
+  NPU_TRY(stage.state_, arena.take<char>(SnapshotStage::kStateBytes));
   stage.data_offset_ = arena.offset_of(stage.data_.data());
   stage.table_offset_ = arena.offset_of(stage.table_.data());
   stage.state_offset_ = arena.offset_of(stage.state_.data());
@@ -239,13 +238,14 @@ Result<std::string> read_text(int fd, uint64_t limit, const std::string& what) {
 
 }  // namespace
 
-Result<ParsedState> restore(Network& network, WeightAverage* average, CheckpointFiles files,
-                            const CheckpointIdentity& job, std::span<float> scratch) {
+Result<ParsedState> read_state(const CheckpointFiles& files) {
   NPU_TRY(const std::string text,
           read_text(files.state.get(), 1 << 20, files.path + "/state.json"));
-  NPU_TRY(const ParsedState parsed, state_from_json(text));
-  NPU_TRY_VOID(check_identity(parsed.identity, job, files.path));
-  NPU_TRY_VOID(check_class_table(parsed.identity, job, files.path));
+  return state_from_json(text);
+}
+
+Result<void> restore(Network& network, WeightAverage* average, CheckpointFiles files,
+                     std::span<float> scratch) {
   NPU_TRY(const auto weights,
           SafetensorsFile::open(std::move(files.model), files.path + "/model.safetensors"));
   NPU_TRY(const auto momentum,
@@ -256,22 +256,7 @@ Result<ParsedState> restore(Network& network, WeightAverage* average, Checkpoint
   }
   NPU_TRY_VOID(restore_tensors(network, weights, momentum, scratch));
   if (average != nullptr && !has_average) average->start(network);
-  return parsed;
-}
-
-Result<CheckpointFiles> open_checkpoint_dir(const std::string& path) {
-  CheckpointFiles files;
-  files.path = path;
-  const auto open = [&](const char* name, UniqueFd& fd) -> Result<void> {
-    const std::string full = path + "/" + name;
-    fd.reset(::open(full.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd.valid()) return fail_errno("resume from '" + full + "'");
-    return {};
-  };
-  NPU_TRY_VOID(open("model.safetensors", files.model));
-  NPU_TRY_VOID(open("optimizer.safetensors", files.optimizer));
-  NPU_TRY_VOID(open("state.json", files.state));
-  return files;
+  return {};
 }
 
 }  // namespace npu::client

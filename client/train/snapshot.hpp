@@ -28,13 +28,17 @@ namespace npu::client {
 /// One staging area of rank 0. Thread: one; reused only after the commit that used it is over.
 class SnapshotStage {
  public:
+  /// Room for state.json: 5 KiB and the names of the classes.
+  static constexpr uint64_t kStateBytes = 512 * 1024;
+
   /// Arena bytes that place() takes.
   [[nodiscard]] static uint64_t bytes(const model::Network& network, bool with_average);
   [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network,
                                                    ArenaAllocator& arena, bool with_average);
 
-  /// Copies the state and describes it; the message is ready to be sent. The average (may be null)
-  /// goes beside the momentum, as `ema.<name>`; it is exchanged with the network for that long.
+  /// Copies the state (state_json: at most kStateBytes) and describes it; the message is ready to
+  /// be sent. The average (may be null) goes beside the momentum, as `ema.<name>`; it is exchanged
+  /// with the network for that long.
   [[nodiscard]] shm::CheckpointCommit fill(model::Network& network, WeightAverage* average,
                                            const std::string& state_json, int64_t step,
                                            uint32_t keep);
@@ -49,15 +53,14 @@ class SnapshotStage {
   uint64_t digest_ = 0;
 };
 
-/// Loads parameters, buffers, momentum and the average (may be null), which starts at the weights
-/// when the checkpoint has none; returns what state.json says. Errors: failed_precondition naming
-/// the tensor and both shapes; data_loss for missing or unexpected tensors.
-[[nodiscard]] Result<ParsedState> restore(model::Network& network, WeightAverage* average,
-                                          CheckpointFiles files, const CheckpointIdentity& job,
-                                          std::span<float> scratch);
+/// What state.json says. Errors: as state_from_json.
+[[nodiscard]] Result<ParsedState> read_state(const CheckpointFiles& files);
 
-/// A checkpoint directory named by the user, opened with the user's own rights.
-[[nodiscard]] Result<CheckpointFiles> open_checkpoint_dir(const std::string& path);
+/// Loads parameters, buffers, momentum and the average (may be null), which starts at the weights
+/// when the checkpoint has none. Errors: failed_precondition naming the tensor and both shapes;
+/// data_loss for missing or unexpected tensors.
+[[nodiscard]] Result<void> restore(model::Network& network, WeightAverage* average,
+                                   CheckpointFiles files, std::span<float> scratch);
 
 /// Elements of the largest state entry.
 [[nodiscard]] uint64_t largest_entry(const model::Network& network);

@@ -1,6 +1,7 @@
 #include "client/train/stepper.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace npu::client {
@@ -19,7 +20,8 @@ Stepper::Stepper(Replica& replica, const std::optional<model::GradScalerState>& 
       reduction_(reduction_form(replica.job())),
       clip_norm_(replica.job().optimizer.clip_grad_norm),
       reducer_(replica.network(), replica.world(), replica.collective_options(), reduction_.op,
-               replica.wire()) {
+               replica.wire()),
+      tolerant_(replica.job().train.nan_loss == config::NanLoss::kContinue) {
   if (scaler) scaler_.emplace(*scaler);
   // Bound once: constructing a std::function in every step could allocate.
   on_bucket_ = [this](size_t bucket) { bucket_ready(bucket); };
@@ -55,13 +57,16 @@ Result<void> Stepper::pass(const data::Batch& batch) {
 void Stepper::fill_metrics(int rank_batch) {
   const std::span<float> slot = replica_.network().metrics_slot();
   std::fill(slot.begin(), slot.end(), 0.0f);
+  local_loss_ = local_.loss_sum / (rank_batch * passes_);
   slot[0] = static_cast<float>(local_.loss_sum / rank_batch) * reduction_.scale;
   slot[1] = static_cast<float>(local_.top1);
   slot[2] = static_cast<float>(local_.top5);
+  slot[3] = stop_ ? 1.0F : 0.0F;
 }
 
-Result<StepMetrics> Stepper::finish(double lr) {
+Result<StepMetrics> Stepper::finish(double lr, int64_t step) {
   NPU_CHECK(last_pass());
+  step_ = step;
   passes_ = 0;
   local_ = {};
   params_.lr = static_cast<float>(lr);
@@ -81,7 +86,8 @@ Result<StepMetrics> Stepper::finish(double lr) {
                      .top1 = std::round(slot[1] * parts),
                      .top5 = std::round(slot[2] * parts),
                      .scale = scale,
-                     .skipped = !updated};
+                     .skipped = !updated,
+                     .stop = slot[3] > 0};
 }
 
 size_t Stepper::image_elements() const {
@@ -102,7 +108,7 @@ Result<void> Stepper::update_as_they_arrive() {
   model::Network& network = replica_.network();
   for (size_t i = 0; i < network.bucket_count(); ++i) {
     NPU_TRY(const bool finite, reducer_.wait(i));
-    if (!finite) return diverged();
+    if (!finite && !tolerant_) return diverged();
     network.sgd_step(i, params_);
   }
   return {};
@@ -118,7 +124,7 @@ Result<bool> Stepper::update_together() {
     finite = finite && bucket_finite;
     if (clip_norm_ > 0) network.add_gradient_squares(i, squares);
   }
-  if (!scaler_ && !finite) return diverged();
+  if (!scaler_ && !finite && !tolerant_) return diverged();
   bool apply = true;
   params_.gradient_scale = 1;
   if (scaler_) {
@@ -137,11 +143,34 @@ Result<bool> Stepper::update_together() {
   return apply;
 }
 
+/// Whose loss is not finite. Every rank is here, since all saw the same flags, so that they can
+/// tell each other; a number for each rank travels inside the descriptor.
+Result<std::string> Stepper::describe_losses() {
+  std::array<float, shm::kMaxDevices> losses = {};
+  losses[static_cast<size_t>(replica_.rank())] = static_cast<float>(local_loss_);
+  NPU_TRY(Work work,
+          replica_.world().all_reduce(losses.data(), losses.data(), losses.size(), DType::kFloat32,
+                                      ReduceOp::kSum, replica_.collective_options()));
+  NPU_TRY_VOID(work.wait());
+  double sum = 0;
+  const int world = replica_.job().world();
+  for (int rank = 0; rank < world; ++rank) {
+    const auto loss = static_cast<double>(losses[static_cast<size_t>(rank)]);
+    if (!std::isfinite(loss)) return fmt::format("the loss of rank {} is {}", rank, loss);
+    sum += loss;
+  }
+  return fmt::format("the loss was {:.4e}", sum / world);
+}
+
 /// The buckets up to the first bad one have arrived; it is found before the others are looked at.
-tl::unexpected<Error> Stepper::diverged() const {
+tl::unexpected<Error> Stepper::diverged() {
+  const std::string found = describe(replica_.network().first_non_finite_gradient());
+  const auto losses = describe_losses();
+  if (!losses) return tl::unexpected(losses.error());
   return fail(Code::kFailedPrecondition,
-              "training diverged: {}; lower optimizer.lr (now {:g}) or add schedule.warmup_epochs",
-              describe(replica_.network().first_non_finite_gradient()), params_.lr);
+              "training diverged in step {}: {}; {}; lower optimizer.lr (now {:g}) or add "
+              "schedule.warmup_epochs",
+              step_, *losses, found, params_.lr);
 }
 
 tl::unexpected<Error> Stepper::keeps_overflowing() const {

@@ -18,6 +18,7 @@ struct StepMetrics {
   double top1 = 0, top5 = 0;  // hits
   double scale = 1;           // of the loss, in this step
   bool skipped = false;       // the gradients were not finite: nothing was updated
+  bool stop = false;          // a rank was asked to stop; the same on all
 };
 
 /// Forward and backward, as many passes as the job accumulates, with each bucket's all-reduce
@@ -34,10 +35,14 @@ class Stepper {
   /// One of the train.accumulate passes of a step; its batch is free afterwards. The last one
   /// starts the all-reduces. Errors: as the collectives say.
   [[nodiscard]] Result<void> pass(const data::Batch& batch);
-  /// Ends the step after its last pass. Errors: as the collectives say; failed_precondition (exit
-  /// 65) when a gradient is not finite and there is no scaler, or for the precision.max_skips-th
-  /// time in a row, naming the parameter.
-  [[nodiscard]] Result<StepMetrics> finish(double lr);
+  /// Ends the step after its last pass; `step` is its number for messages. Errors: as the
+  /// collectives say; failed_precondition (exit 65) when a gradient is not finite and there is no
+  /// scaler (train.nan_loss: abort), or for the precision.max_skips-th time in a row, naming the
+  /// parameter.
+  [[nodiscard]] Result<StepMetrics> finish(double lr, int64_t step = 0);
+
+  /// Before the last pass of a step: lets the job stop after it.
+  void request_stop() noexcept { stop_ = true; }
 
   /// The scaler as the next step needs it.
   [[nodiscard]] std::optional<model::GradScalerState> scaler() const;
@@ -50,7 +55,8 @@ class Stepper {
   void bucket_ready(size_t bucket);
   [[nodiscard]] Result<void> update_as_they_arrive();
   [[nodiscard]] Result<bool> update_together();
-  [[nodiscard]] tl::unexpected<Error> diverged() const;
+  [[nodiscard]] tl::unexpected<Error> diverged();
+  [[nodiscard]] Result<std::string> describe_losses();
   [[nodiscard]] tl::unexpected<Error> keeps_overflowing() const;
 
   Replica& replica_;
@@ -62,6 +68,10 @@ class Stepper {
   model::BucketReady on_bucket_;
   int passes_ = 0;            // of the step under way
   model::LossAndHits local_;  // of those
+  double local_loss_ = 0;     // mean of this rank
+  int64_t step_ = 0;
+  bool stop_ = false;
+  bool tolerant_;  // train.nan_loss: continue
 };
 
 }  // namespace npu::client

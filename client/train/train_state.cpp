@@ -2,15 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
 #include "client/version.hpp"
+#include "shm/format/printable.hpp"
 
 namespace npu::client {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kStateSchema = 2;
+constexpr size_t kMaxSettingBytes = 64 * 1024;  // more than a state.json that we write
 
 // Doubles travel as their bits beside the readable number: a decimal round trip is not worth a
 // doubt.
@@ -45,11 +51,71 @@ Result<std::optional<model::GradScalerState>> scaler_from_json(const json& j) {
   return std::optional(s);
 }
 
+/// Settings that decide what is trained; those of the run's place and of what is shown are not.
+std::vector<config::Setting> trained_settings(const config::Job& job) {
+  constexpr std::array<std::string_view, 4> kSections = {"optimizer.", "schedule.", "precision.",
+                                                         "model."};
+  constexpr std::array<std::string_view, 13> kKeys = {"profile",
+                                                      "data.format",
+                                                      "data.augment",
+                                                      "data.image_size",
+                                                      "data.val_resize",
+                                                      "data.mean",
+                                                      "data.std",
+                                                      "data.label_offset",
+                                                      "train.epochs",
+                                                      "train.accumulate",
+                                                      "train.label_smoothing",
+                                                      "train.ema_decay",
+                                                      "collectives.allreduce_dtype"};
+  std::vector<config::Setting> kept;
+  for (config::Setting& s : config::settings(job)) {
+    // First weights only: a resumed run does not open the file.
+    if (s.key == "model.pretrained" || s.key == "model.ignore_head") continue;
+    const bool in_section =
+        std::ranges::any_of(kSections, [&](std::string_view p) { return s.key.starts_with(p); });
+    if (in_section || std::ranges::find(kKeys, s.key) != kKeys.end()) kept.push_back(std::move(s));
+  }
+  return kept;
+}
+
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+}
+
+json settings_to_json(const std::vector<config::Setting>& settings) {
+  json out = json::object();
+  for (const config::Setting& s : settings) out[s.key] = s.value;
+  return out;
+}
+
+Result<std::vector<config::Setting>> settings_from_json(const json& j) {
+  std::vector<config::Setting> out;
+  for (const auto& [key, value] : j.items()) {
+    // They are shown to people and travel as lines.
+    const auto text = value.get<std::string>();
+    if (text.size() > kMaxSettingBytes || has_control(key) || has_control(text)) {
+      return fail(Code::kDataLoss, "read state.json: setting '{}' is no value of a job file",
+                  printable(key));
+    }
+    out.push_back({key, text});
+  }
+  return out;
+}
+
 }  // namespace
 
 CheckpointIdentity identity_of(const config::Job& job, const data::ClassTable& classes) {
-  return {job.model.arch, job.model.num_classes, job.world(), job.train.batch_size,
-          job.seed,       job.precision.amp,     classes,     data::class_table_hash(classes)};
+  return {.arch = job.model.arch,
+          .num_classes = job.model.num_classes,
+          .world = job.world(),
+          .global_batch = job.train.batch_size,
+          .seed = job.seed,
+          .amp = job.precision.amp,
+          .classes = classes,
+          .class_hash = data::class_table_hash(classes),
+          .start_epoch = job.train.start_epoch,
+          .settings = trained_settings(job)};
 }
 
 Result<void> check_class_table(const CheckpointIdentity& file, const CheckpointIdentity& job,
@@ -84,7 +150,7 @@ json classes_to_json(const data::ClassTable& classes) {
 }  // namespace
 
 std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
-  const json j = {{"schema", 1},
+  const json j = {{"schema", kStateSchema},
                   {"version", kVersion},
                   {"arch", id.arch},
                   {"num_classes", id.num_classes},
@@ -105,6 +171,8 @@ std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
                   {"amp", id.amp},
                   {"class_table", classes_to_json(id.classes)},
                   {"class_table_hash", id.class_hash},
+                  {"start_epoch", id.start_epoch ? json(*id.start_epoch) : json(nullptr)},
+                  {"settings", settings_to_json(id.settings)},
                   {"scaler", scaler_to_json(s.scaler)}};
   return as_text(j, 1) + "\n";
 }
@@ -112,14 +180,25 @@ std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
 Result<ParsedState> state_from_json(std::string_view text) {
   try {
     const json j = json::parse(text);
-    if (j.at("schema").get<int>() != 1) {
-      return fail(Code::kUnimplemented, "read state.json: schema {} is newer than this program's 1",
-                  j.at("schema").get<int>());
+    const int schema = j.at("schema").get<int>();
+    if (schema < 1 || schema > kStateSchema) {
+      return fail(Code::kUnimplemented,
+                  "read state.json: schema {} is newer than this program's {}", schema,
+                  kStateSchema);
     }
     ParsedState parsed;
-    parsed.identity = {j.at("arch").get<std::string>(), j.at("num_classes").get<int>(),
-                       j.at("world").get<int>(),        j.at("global_batch").get<int>(),
-                       j.at("seed").get<uint64_t>(),    j.value("amp", false)};
+    parsed.identity = {.arch = j.at("arch").get<std::string>(),
+                       .num_classes = j.at("num_classes").get<int>(),
+                       .world = j.at("world").get<int>(),
+                       .global_batch = j.at("global_batch").get<int>(),
+                       .seed = j.at("seed").get<uint64_t>(),
+                       .amp = j.value("amp", false)};
+    if (schema >= 2) {
+      if (!j.at("start_epoch").is_null()) {
+        parsed.identity.start_epoch = j.at("start_epoch").get<int64_t>();
+      }
+      NPU_TRY(parsed.identity.settings, settings_from_json(j.at("settings")));
+    }
     if (const auto table = j.find("class_table"); table != j.end() && !table->is_null()) {
       parsed.identity.classes = table->get<data::ClassTable>();
     }
@@ -143,24 +222,6 @@ Result<ParsedState> state_from_json(std::string_view text) {
   } catch (const json::exception& e) {
     return fail(Code::kDataLoss, "read state.json: {}", e.what());
   }
-}
-
-Result<void> check_identity(const CheckpointIdentity& file, const CheckpointIdentity& job,
-                            const std::string& path) {
-  const auto differs = [&](const char* field, const auto& theirs, const auto& ours) {
-    return fail(Code::kFailedPrecondition,
-                "resume from '{}': its {} is {}, the job's is {}; restore the job's value, change "
-                "the job's name, or "
-                "set checkpoint.resume=never",
-                path, field, theirs, ours);
-  };
-  if (file.arch != job.arch) return differs("model.arch", file.arch, job.arch);
-  if (file.num_classes != job.num_classes)
-    return differs("model.num_classes", file.num_classes, job.num_classes);
-  if (file.global_batch != job.global_batch)
-    return differs("train.batch_size", file.global_batch, job.global_batch);
-  if (file.seed != job.seed) return differs("seed", file.seed, job.seed);
-  return {};
 }
 
 }  // namespace npu::client

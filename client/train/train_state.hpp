@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/data/class_table.hpp"
-#include "config/job.hpp"
+#include "config/load.hpp"
 #include "model/grad_scaler.hpp"
 #include "shm/base/error.hpp"
 
@@ -33,16 +34,18 @@ struct TrainState {
   std::optional<model::GradScalerState> scaler;  // in use with precision.amp, else kept as it was
 };
 
-/// What must agree between a checkpoint and the job that resumes it, and who wrote it.
+/// What a checkpoint says about the job that wrote it; resume_policy.hpp compares it with another.
 struct CheckpointIdentity {
   std::string arch;
   int num_classes = 0;
   int world = 0;
   int global_batch = 0;
   uint64_t seed = 0;
-  bool amp = false;          // may differ
-  data::ClassTable classes;  // empty: not known
-  std::string class_hash;    // of the whole table; a very long one is kept as its hash only
+  bool amp = false;
+  data::ClassTable classes = {};  // empty: not known
+  std::string class_hash = {};    // of the whole table; a very long one is kept as its hash only
+  std::optional<int64_t> start_epoch = {};     // train.start_epoch
+  std::vector<config::Setting> settings = {};  // those that decide what is trained; schema 1: none
 };
 
 /// Of a table of this many bytes as JSON, the names go into state.json.
@@ -51,7 +54,7 @@ inline constexpr size_t kMaxClassTableBytes = 400'000;
 [[nodiscard]] CheckpointIdentity identity_of(const config::Job& job,
                                              const data::ClassTable& classes);
 
-/// state.json: one object, deterministic text.
+/// state.json, schema 2: one object, deterministic text.
 [[nodiscard]] std::string state_to_json(const TrainState& state,
                                         const CheckpointIdentity& identity);
 
@@ -59,7 +62,8 @@ struct ParsedState {
   TrainState state;
   CheckpointIdentity identity;
 };
-/// Errors: data_loss naming what is missing, of the wrong type or out of range.
+/// Reads schema 1 and 2. Errors: data_loss naming what is missing, of the wrong type or out of
+/// range; unimplemented for a later schema.
 [[nodiscard]] Result<ParsedState> state_from_json(std::string_view text);
 
 /// Labels mean the same only with the same table. Errors: failed_precondition, exit 65, listing the
@@ -67,9 +71,5 @@ struct ParsedState {
 [[nodiscard]] Result<void> check_class_table(const CheckpointIdentity& file,
                                              const CheckpointIdentity& job,
                                              const std::string& path);
-
-/// Errors: failed_precondition naming the field, the file's value and the job's.
-[[nodiscard]] Result<void> check_identity(const CheckpointIdentity& file,
-                                          const CheckpointIdentity& job, const std::string& path);
 
 }  // namespace npu::client

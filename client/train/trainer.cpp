@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "client/data/sampler.hpp"
 #include "client/train/epoch.hpp"
-#include "client/train/loss_scale.hpp"
 #include "client/train/recipe.hpp"
 #include "client/train/replica.hpp"
+#include "client/train/report.hpp"
+#include "client/train/resume_policy.hpp"
 #include "config/load.hpp"
 #include "shm/format/digest.hpp"
 
@@ -17,36 +17,6 @@ namespace npu::client {
 namespace {
 
 using config::Job;
-
-const char* schedule_name(config::ScheduleKind kind) {
-  switch (kind) {
-    case config::ScheduleKind::kStep:
-      return "step";
-    case config::ScheduleKind::kMultistep:
-      return "multistep";
-    case config::ScheduleKind::kCosine:
-      return "cosine";
-    case config::ScheduleKind::kConstant:
-      return "constant";
-    case config::ScheduleKind::kLinear:
-      return "linear";
-    case config::ScheduleKind::kExponential:
-      return "exponential";
-  }
-  return "unknown";
-}
-
-const char* algorithm_name(config::Algorithm algorithm) {
-  switch (algorithm) {
-    case config::Algorithm::kAuto:
-      return "auto";
-    case config::Algorithm::kRing:
-      return "ring";
-    case config::Algorithm::kDirect:
-      return "direct";
-  }
-  return "unknown";
-}
 
 Result<void> refuse_unsupported(const Job& job) {
   const auto missing = config::unsupported(job);
@@ -62,31 +32,75 @@ int loader_threads(const Job& job) {
   return data::workers_per_rank(std::min(job.data.workers, data::available_cores()), job.world());
 }
 
-/// The whole job of one rank, once everything is in place.
+/// The whole job of one rank, once everything is in place. Every decision is taken from numbers
+/// that are equal on all ranks (docs/design/012-training-control.md).
 class Trainer {
  public:
-  Trainer(Replica& replica, const Feed& feed, EventSink& events)
-      : replica_(replica), job_(replica.job()), feed_(feed), events_(events) {}
+  /// `job` is the replica's; what a checkpoint keeps in force is set in it before it is looked at.
+  Trainer(Job& job, Replica& replica, const Feed& feed, EventSink& events)
+      : replica_(replica), job_(job), feed_(feed), events_(events) {}
 
-  [[nodiscard]] Result<void> run(const RankOptions& options) {
+  [[nodiscard]] Result<RankEnd> run(const RankOptions& options) {
     NPU_TRY_VOID(model::check_sgd(sgd_params(job_)));
     NPU_TRY(steps_per_epoch_, data::train_steps(feed_.data.train->size(), job_.world(),
                                                 job_.rank_batch(), job_.train.accumulate));
-    NPU_TRY(schedule_, LearningRate::of(job_, steps_per_epoch_));
-    std::optional<std::string> from;
-    NPU_TRY(state_, replica_.start(from));
-    emit_start(options, from);
-    begin_ = Clock::now();
-    bool stopped = false;
-    while (!stopped && state_.next_epoch < job_.train.epochs) {
-      NPU_TRY(stopped, one_epoch());
+    NPU_TRY(state_, replica_.start(from_));
+    if (!replica_.adopted().empty()) {
+      NPU_TRY_VOID(config::apply_settings(job_, replica_.adopted(), "checkpoint"));
     }
-    return finish();
+    NPU_TRY(schedule_, LearningRate::of(job_, steps_per_epoch_));
+    if (replica_.rank() == 0) emit_start();
+    begin_ = Clock::now();
+    if (job_.train.evaluate) {
+      NPU_TRY_VOID(evaluate());
+    } else {
+      NPU_TRY_VOID(train(options));
+    }
+    NPU_TRY_VOID(finish());
+    return stopped_ ? RankEnd::kStopped : RankEnd::kFinished;
   }
 
  private:
-  /// True if train.stop_after_steps ended it.
-  [[nodiscard]] Result<bool> one_epoch() {
+  [[nodiscard]] Result<void> train(const RankOptions& options) {
+    note_ = finished_note(job_, state_);
+    over_ = !note_.empty();
+    if (options.on_training && !over_) options.on_training();
+    while (!over_ && state_.next_epoch < job_.train.epochs) NPU_TRY_VOID(one_epoch());
+    return {};
+  }
+
+  [[nodiscard]] Result<void> evaluate() {
+    const int epoch = from_ ? state_.next_epoch - (state_.step_in_epoch == 0 ? 1 : 0) : -1;
+    NPU_TRY(const ValResult val, validate(replica_, feed_, epoch, events_));
+    NPU_TRY(const auto average, validate_average(epoch));
+    images_ = val.samples;
+    busy_seconds_ = val.seconds;
+    state_.last_acc1 = val.acc1;
+    note_ = fmt::format("evaluated {} images with the weights of {}", val.samples,
+                        from_ ? *from_ : job_.model.pretrained.value_or("nothing"));
+    if (replica_.rank() == 0) events_.on_event(eval_event(epoch, val, average));
+    return {};
+  }
+
+  [[nodiscard]] Result<void> one_epoch() {
+    EpochResult trained;
+    trained.stopped = state_.global_step >= stop_at();
+    // An epoch may have been stopped between its last step and its validation.
+    if (state_.step_in_epoch < steps_per_epoch_) {
+      if (trained.stopped) return end_early();
+      NPU_TRY(trained, train_steps());
+    }
+    if (trained.interrupted) return end_stopped();
+    if (state_.step_in_epoch < steps_per_epoch_) {
+      NPU_TRY_VOID(save(false));
+      return end_early();
+    }
+    return close_epoch(trained);
+  }
+
+  [[nodiscard]] int64_t stop_at() const { return job_.train.stop_after_steps.value_or(INT64_MAX); }
+
+  [[nodiscard]] Result<EpochResult> train_steps() {
     const int epoch = state_.next_epoch;
     EpochOptions o;
     o.epoch = epoch;
@@ -94,36 +108,58 @@ class Trainer {
     // Skipped steps count like others.
     o.lr = [this, epoch](int64_t step) { return schedule_.at(epoch, step); };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
-    o.stop_at_step = job_.train.stop_after_steps.value_or(INT64_MAX);
-    if (state_.global_step >= o.stop_at_step) return true;
+    o.stop_at_step = stop_at();
     NPU_TRY(const EpochResult trained,
             train_epoch(replica_, feed_, o, state_, events_,
-                        [this](const TrainState& s) { return save(s); }));
+                        [this](const TrainState&) { return save(false); }));
     images_ += trained.images;
-    train_seconds_ += trained.seconds;
-    if (state_.step_in_epoch < steps_per_epoch_) {
-      NPU_TRY_VOID(save(state_));
-      return true;
+    busy_seconds_ += trained.seconds;
+    return trained;
+  }
+
+  /// Validation if one is due, what is best, the checkpoint.
+  [[nodiscard]] Result<void> close_epoch(const EpochResult& trained) {
+    const int epoch = state_.next_epoch;
+    const bool last = epoch + 1 == job_.train.epochs;
+    Validated validated;
+    if (last || (epoch + 1) % job_.train.eval_every == 0) {
+      NPU_TRY(validated.weights, validate(replica_, feed_, epoch, events_));
+      NPU_TRY(validated.average, validate_average(epoch));
     }
-    NPU_TRY(const ValResult val, validate(replica_, feed_, epoch, events_));
-    NPU_TRY(const auto average, validate_average(epoch));
-    const EpochSums sums = state_.sums;
-    // Strictly better, and NaN never is.
-    const bool best = val.acc1 > state_.best_acc1;
-    if (best) {
-      state_.best_acc1 = val.acc1;
-      state_.best_epoch = epoch;
-    }
-    state_.last_acc1 = val.acc1;
-    state_.sums = {};
+    const bool best = note_accuracy(validated.weights, epoch);
+    const EpochSums sums = std::exchange(state_.sums, {});
     state_.step_in_epoch = 0;
     state_.next_epoch = epoch + 1;
-    emit_epoch(epoch, sums, trained, {val, average}, best);
-    const bool last = state_.next_epoch == job_.train.epochs;
+    if (replica_.rank() == 0) {
+      events_.on_event(epoch_event(epoch, sums, trained, validated, best));
+    }
+    const std::string reached = last ? "" : finished_note(job_, state_);
+    const bool interrupted = validated.weights && validated.weights->interrupted && !last;
     const int every = job_.checkpoint.every_epochs;
-    if (last || trained.stopped || (every > 0 && state_.next_epoch % every == 0))
-      NPU_TRY_VOID(save(state_));
-    return trained.stopped;
+    const bool due = every > 0 && state_.next_epoch % every == 0;
+    if (last || due || best || trained.stopped || interrupted || !reached.empty()) {
+      NPU_TRY_VOID(save(best));
+    }
+    if (!reached.empty()) {
+      note_ = fmt::format("train.target_acc1 {:g} % is reached: {:.3f} % in epoch {}",
+                          job_.train.target_acc1, state_.best_acc1, state_.best_epoch);
+      over_ = true;
+    } else if (trained.stopped && !last) {
+      return end_early();
+    } else if (interrupted) {
+      say_stopped();
+    }
+    return {};
+  }
+
+  /// True if it is the best so far: strictly better, and NaN never is.
+  bool note_accuracy(const std::optional<ValResult>& val, int epoch) {
+    if (!val) return false;
+    state_.last_acc1 = val->acc1;
+    if (!(val->acc1 > state_.best_acc1)) return false;
+    state_.best_acc1 = val->acc1;
+    state_.best_epoch = epoch;
+    return true;
   }
 
   /// Nothing without train.ema_decay. Which epoch is the best is the weights' own business.
@@ -137,10 +173,31 @@ class Trainer {
     return std::optional<ValResult>(*val);
   }
 
-  [[nodiscard]] Result<void> save(const TrainState& state) {
-    if (job_.checkpoint.every_epochs == 0 && job_.checkpoint.every_steps == 0) return {};
+  [[nodiscard]] Result<void> end_early() {
+    note_ = fmt::format("stopped after step {} as train.stop_after_steps says", state_.global_step);
+    over_ = true;
+    return {};
+  }
+
+  /// Asked to stop: everything up to the present step is kept.
+  [[nodiscard]] Result<void> end_stopped() {
+    NPU_TRY_VOID(save(false));
+    say_stopped();
+    return {};
+  }
+
+  void say_stopped() {
+    note_ = fmt::format("stopped by a signal after step {}; {}", state_.global_step,
+                        saves_checkpoints(job_)
+                            ? "launch the job again to go on from there"
+                            : "the job writes no checkpoints, so its steps are lost");
+    over_ = stopped_ = true;
+  }
+
+  [[nodiscard]] Result<void> save(bool best) {
+    if (!saves_checkpoints(job_)) return {};
     NPU_TRY_VOID(replica_.emit_commits(events_, replica_.pending_commits() >= kStages));
-    return replica_.commit(state);
+    return replica_.commit(state_, best);
   }
 
   [[nodiscard]] Result<void> finish() {
@@ -153,9 +210,15 @@ class Trainer {
     e.best_acc1 = state_.best_acc1;
     e.best_epoch = state_.best_epoch;
     e.acc1 = state_.last_acc1;
-    e.img_s = train_seconds_ > 0 ? static_cast<double>(images_) / train_seconds_ : 0;
+    e.img_s = busy_seconds_ > 0 ? static_cast<double>(images_) / busy_seconds_ : 0;
     e.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     e.checkpoint = replica_.last_checkpoint();
+    const bool newest =
+        job_.checkpoint.resume == config::ResumeKind::kAuto && saves_checkpoints(job_);
+    if (e.checkpoint.empty() && newest) e.checkpoint = from_.value_or("");
+    NPU_TRY(e.best_checkpoint, replica_.best_checkpoint());
+    e.stopped = stopped_;
+    e.note = note_;
     e.staged_copies = static_cast<int64_t>(replica_.device().staged_copies());
     if (replica_.rank() == 0) e.weights_digest = to_hex(replica_.digest());
     // Nobody leaves before all are done: a rank that left early would look like a failure to the
@@ -170,32 +233,8 @@ class Trainer {
     return {};
   }
 
-  void emit_start(const RankOptions& options, const std::optional<std::string>& from) {
-    if (replica_.rank() != 0) return;
-    StartEvent e;
-    e.run = job_.name;
-    e.arch = job_.model.arch;
-    e.parameters = replica_.network().parameter_count();
-    e.precision = precision_text(job_.precision);
-    e.algorithm = algorithm_name(job_.collectives.algorithm);
-    e.daemon = options.socket;
-    e.data = feed_.data.description;
-    e.world = job_.world();
-    e.devices = job_.devices;
-    e.global_batch = job_.train.batch_size;
-    e.rank_batch = job_.rank_batch();
-    e.steps_per_epoch = steps_per_epoch_;
-    e.epochs = job_.train.epochs;
-    e.lr = job_.optimizer.lr;
-    e.schedule = schedule_name(job_.schedule.kind);
-    e.seed = job_.seed;
-    if (from) {
-      e.resumed_from = *from;
-      e.resumed_step = state_.global_step + 1;
-    } else {
-      e.pretrained = job_.model.pretrained;
-    }
-    e.warnings = replica_.warnings();
+  void emit_start() {
+    StartEvent e = start_event(replica_, feed_.data.description, steps_per_epoch_, from_, state_);
     if (job_.data.workers > data::available_cores()) {
       e.warnings.push_back(fmt::format(
           "data.workers {} exceeds the {} cores here; {} loader threads a rank are used",
@@ -204,55 +243,30 @@ class Trainer {
     events_.on_event(e);
   }
 
-  struct Validated {
-    const ValResult& weights;
-    const std::optional<ValResult>& average;
-  };
-
-  void emit_epoch(int epoch, const EpochSums& sums, const EpochResult& trained,
-                  const Validated& validated, bool best) {
-    if (replica_.rank() != 0) return;
-    const ValResult& val = validated.weights;
-    const auto samples = static_cast<double>(sums.samples);
-    EpochEvent e;
-    e.epoch = epoch;
-    e.train_loss = sums.loss / samples;
-    e.train_acc1 = 100 * sums.top1 / samples;
-    e.val_loss = val.loss;
-    e.val_acc1 = val.acc1;
-    e.val_acc5 = val.acc5;
-    e.val_samples = val.samples;
-    if (validated.average) {
-      e.val_ema_loss = validated.average->loss;
-      e.val_ema_acc1 = validated.average->acc1;
-      e.val_ema_acc5 = validated.average->acc5;
-    }
-    e.img_s = trained.seconds > 0 ? static_cast<double>(trained.images) / trained.seconds : 0;
-    e.seconds = trained.seconds;
-    e.best = best;
-    events_.on_event(e);
-  }
-
   Replica& replica_;
-  const Job& job_;
+  Job& job_;
   const Feed feed_;
   EventSink& events_;
   LearningRate schedule_;
   TrainState state_;
+  std::optional<std::string> from_;  // the checkpoint that it goes on from
   int64_t steps_per_epoch_ = 0;
   int64_t images_ = 0;
-  double train_seconds_ = 0;
+  double busy_seconds_ = 0;
+  bool over_ = false, stopped_ = false;
+  std::string note_;
   Clock::time_point begin_;
 };
 
 }  // namespace
 
-Result<void> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
+Result<RankEnd> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
   NPU_TRY_VOID(refuse_unsupported(job));
   NPU_TRY(const data::Data data, data::open_data(job, options.on_warning));
-  NPU_TRY(const auto replica, Replica::create(job, options, data));
+  Job effective = job;
+  NPU_TRY(const auto replica, Replica::create(effective, options, data));
   NPU_TRY(const auto loader, data::BatchLoader::create(replica->slots(), {loader_threads(job)}));
-  Trainer trainer(*replica, {data, *loader}, events);
+  Trainer trainer(effective, *replica, {data, *loader}, events);
   return trainer.run(options);
 }
 

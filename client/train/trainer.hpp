@@ -2,6 +2,7 @@
 // detach.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 
@@ -23,12 +24,21 @@ struct RankOptions {
   /// Called from loader threads, for what a person should know and no event carries: an image that
   /// cannot be read, once a kind.
   std::function<void(const std::string&)> on_warning = {};
+  /// Not 0: the job is to stop after its present step. One rank's is enough; null: never.
+  const std::atomic<int>* stop_signal = nullptr;
+  /// Called before the first step: from here on stop_signal is looked at.
+  std::function<void()> on_training = {};
 };
 
-/// Trains rank `options.rank` of `job` and returns when the job is over. Only rank 0 emits events
-/// other than errors. Errors: as each part says; aborted names the rank that failed first,
-/// unavailable a lost daemon. Thread: one call a process.
-[[nodiscard]] Result<void> run_rank(const config::Job& job, const RankOptions& options,
-                                    EventSink& events);
+enum class RankEnd : uint8_t {
+  kFinished,
+  kStopped,  // asked to, with epochs left; the checkpoint of its last step is durable
+};
+
+/// Trains rank `options.rank` of `job` (or only evaluates it) and returns when the job is over, the
+/// same on all ranks. Only rank 0 emits events other than errors. Errors: as each part says;
+/// aborted names the rank that failed first, unavailable a lost daemon. Thread: one call a process.
+[[nodiscard]] Result<RankEnd> run_rank(const config::Job& job, const RankOptions& options,
+                                       EventSink& events);
 
 }  // namespace npu::client

@@ -70,6 +70,64 @@ double rate(const std::string& text, int64_t steps_per_epoch, int epoch, int64_t
   return sut ? sut->at(epoch, step) : -1;
 }
 
+// The published schedules, in the words of a job file.
+TEST(LearningRate, TorchvisionCosineGolden) {
+  const std::string text =
+      "train: {epochs: 600}\noptimizer: {lr: 0.5}\nschedule: {kind: cosine, warmup_epochs: 5}\n";
+  EXPECT_NEAR(rate(text, 7, 0, 6), 0.005, 1e-15);
+  EXPECT_NEAR(rate(text, 7, 1, 0), 0.104, 1e-15);
+  EXPECT_NEAR(rate(text, 7, 4, 0), 0.401, 1e-15);
+  EXPECT_NEAR(rate(text, 7, 5, 0), 0.5, 1e-15);
+  EXPECT_NEAR(rate(text, 7, 6, 3), 0.4999965152243937, 1e-13);
+  EXPECT_NEAR(rate(text, 7, 300, 0), 0.25329989645268974, 1e-13);
+  EXPECT_NEAR(rate(text, 7, 599, 6), 3.484775606299451e-6, 1e-13);
+}
+
+TEST(LearningRate, NvidiaCosineGolden) {
+  const std::string text =
+      "train: {epochs: 90}\noptimizer: {lr: 2.048}\n"
+      "schedule: {kind: cosine, warmup_epochs: 8, warmup_form: next}\n";
+  EXPECT_NEAR(rate(text, 7, 0, 0), 0.256, 1e-12);
+  EXPECT_NEAR(rate(text, 7, 7, 0), 2.048, 1e-12);
+  EXPECT_NEAR(rate(text, 7, 8, 0), 2.048, 1e-12);
+  EXPECT_NEAR(rate(text, 7, 9, 0), 2.0472485694, 1e-10);
+  EXPECT_NEAR(rate(text, 7, 50, 0), 0.9847780007, 1e-10);
+  EXPECT_NEAR(rate(text, 7, 89, 6), 0.0007514306, 1e-10);
+}
+
+TEST(LearningRate, TensorflowPiecewiseGolden) {
+  const std::string text =
+      "profile: tf\ntrain: {epochs: 90, batch_size: 256}\noptimizer: {lr: 0.1}\n"
+      "schedule: {kind: multistep, warmup_epochs: 5, milestones: [30, 60, 80]}\n";
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 0, 0), 0);
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 2, 2502), 0.05);  // step 12510
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 5, 0), 0.1);      // step 25020
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 30, 0), 0.1);     // step 150120
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 30, 1), 0.01);    // step 150121
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 60, 1), 0.001);   // step 300241
+  EXPECT_DOUBLE_EQ(rate(text, 5004, 80, 1), 0.0001);  // step 400321
+}
+
+TEST(LearningRate, WarmupAndEndAreTheJobs) {
+  const std::string linear =
+      "train: {epochs: 12}\noptimizer: {lr: 0.4}\n"
+      "schedule: {kind: linear, warmup_epochs: 2, warmup_start: 0.5, end_lr: 0.1, per_step: "
+      "true}\n";
+  EXPECT_DOUBLE_EQ(rate(linear, 10, 0, 0), 0.2);
+  EXPECT_DOUBLE_EQ(rate(linear, 10, 1, 0), 0.3);
+  EXPECT_DOUBLE_EQ(rate(linear, 10, 2, 0), 0.4);
+  EXPECT_DOUBLE_EQ(rate(linear, 10, 7, 0), 0.25);
+  EXPECT_DOUBLE_EQ(rate(linear, 10, 7, 5), 0.235);
+  const std::string exponential =
+      "optimizer: {lr: 0.4}\nschedule: {kind: exponential, gamma: 0.5}\n";
+  EXPECT_DOUBLE_EQ(rate(exponential, 10, 0, 9), 0.4);
+  EXPECT_DOUBLE_EQ(rate(exponential, 10, 3, 0), 0.05);
+  const std::string first =
+      "schedule: {kind: constant, warmup_epochs: 1, warmup_form: constant, warmup_start: 0.1}\n";
+  EXPECT_DOUBLE_EQ(rate(first, 10, 0, 9), 0.01);
+  EXPECT_DOUBLE_EQ(rate(first, 10, 1, 0), 0.1);
+}
+
 TEST(LearningRate, OfThePytorchProfileChangesAtEpochBordersOnly) {
   const std::string text = "schedule: {kind: step, step_size: 30, warmup_epochs: 0}\n";
   EXPECT_DOUBLE_EQ(rate(text, 100, 29, 99), 0.1);

@@ -8,7 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr CheckpointIdentity kIdentity = {"resnet8", 10, 2, 16, 7, true};
+const CheckpointIdentity kIdentity = {
+    "resnet8", 10, 2, 16, 7, true, 3, {{"optimizer.lr", "0.1"}, {"schedule.kind", "cosine"}}};
 
 TrainState used_state() {
   TrainState s;
@@ -108,6 +109,66 @@ TEST(StateJson, BadScalerIsRefusedByName) {
   got = state_from_json(changed("\"consecutive_skips\"", "\"other\""));
   ASSERT_FALSE(got);
   EXPECT_THAT(got.error().message, HasSubstr("consecutive_skips"));
+}
+
+TEST(StateJson, SaysHowTheRunWasTrained) {
+  const auto sut = state_from_json(state_to_json(used_state(), kIdentity));
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_EQ(sut->identity.settings, kIdentity.settings);
+  EXPECT_EQ(sut->identity.start_epoch, 3);
+}
+
+TEST(StateJson, Schema1IsReadWithoutSettings) {
+  std::string text = changed("\"schema\": 2", "\"schema\": 1");
+  text.replace(text.find("\"settings\""), 10, "\"settingz\"");
+  text.replace(text.find("\"start_epoch\""), 13, "\"start_epocz\"");
+  const auto sut = state_from_json(text);
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_TRUE(sut->identity.settings.empty());
+  EXPECT_FALSE(sut->identity.start_epoch);
+  EXPECT_EQ(sut->state.global_step, 19);
+}
+
+TEST(StateJson, LaterSchemaIsRefused) {
+  const auto got = state_from_json(changed("\"schema\": 2", "\"schema\": 3"));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Code::kUnimplemented);
+  EXPECT_THAT(got.error().message, HasSubstr("schema 3 is newer than this program's 2"));
+}
+
+TEST(StateJson, SettingsThatAreNoValuesOfAJobFileAreRefused) {
+  for (const char* value : {"7", "[1]", "\"a\\nb\"", "\"\\u0000\"", "null"}) {
+    const auto got = state_from_json(changed("\"cosine\"", value));
+    ASSERT_FALSE(got) << value;
+    EXPECT_EQ(got.error().code, Code::kDataLoss) << value;
+  }
+  const std::string text = changed("\"cosine\"", '"' + std::string(70'000, 'x') + '"');
+  EXPECT_FALSE(state_from_json(text));
+}
+
+TEST(StateJson, CutAnywhereIsDataLoss) {
+  const std::string text = state_to_json(used_state(), kIdentity);
+  for (size_t length = 0; length + 2 < text.size(); ++length) {
+    const auto got = state_from_json(std::string_view(text).substr(0, length));
+    ASSERT_FALSE(got) << length;
+    EXPECT_EQ(got.error().code, Code::kDataLoss) << length;
+  }
+}
+
+TEST(Identity, HoldsWhatDecidesTheTrainingAndNotWhereItRuns) {
+  const auto job = config::load_job_text("name: a\noptimizer: {lr: 0.3}\n", "job.yaml");
+  ASSERT_TRUE(job);
+  std::string keys;
+  for (const config::Setting& s : identity_of(*job, {}).settings) keys += s.key + "=" + s.value + "\n";
+  for (const char* wanted : {"optimizer.lr=0.3\n", "optimizer.momentum=0.9\n", "train.epochs=90\n",
+                             "schedule.kind=step\n", "schedule.warmup_form=linear\n",
+                             "schedule.milestones=[]\n", "profile=pytorch\n"}) {
+    EXPECT_THAT(keys, HasSubstr(wanted));
+  }
+  for (const char* other : {"name=", "devices=", "output.", "checkpoint.", "data.path", "workers",
+                            "print_freq", "model.pretrained"}) {
+    EXPECT_THAT(keys, testing::Not(HasSubstr(other)));
+  }
 }
 
 }  // namespace
