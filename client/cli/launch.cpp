@@ -39,9 +39,10 @@ constexpr const char* kAbout =
     "\n"
     "The first rank that fails ends the job and its exit code becomes this program's (128 + signal "
     "if it was "
-    "killed).\nSIGINT and SIGTERM end the ranks, too; the job resumes from its newest checkpoint "
-    "when it is "
-    "launched again.\n";
+    "killed).\nSIGINT and SIGTERM let the ranks finish their step and save; the exit code is 80 "
+    "then, "
+    "and the job goes on\nfrom there when it is launched again. A second signal, or the end of "
+    "--grace, ends them at once.\n";
 
 struct Options {
   client::LaunchOptions launch;
@@ -130,6 +131,16 @@ void add_launch(CLI::App& app, Action& chosen) {
                     "Print the job that would run, as YAML, and start nothing");
   add_format(*command, options->format);
   add_daemon_choice(*command, options->launch.daemon);
+  command
+      ->add_option_function<double>(
+          "--grace",
+          [options](const double& seconds) {
+            options->launch.supervisor.stop_grace =
+                std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(seconds));
+          },
+          "From a signal to the end of ranks that do not stop (30)")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS");
   add_launch_flags(*command, options->request.given);
   command->callback([&chosen, options] { chosen = [options](char**) { return run(*options); }; });
 }

@@ -17,8 +17,8 @@ namespace npu::cli {
 namespace {
 
 // A subcommand that comes later is one file and one line here.
-constexpr void (*kCommands[])(CLI::App&, Action&) = {add_launch, add_train, add_info, add_ckpt,
-                                                     add_config, add_bench, add_ps,   add_plot};
+constexpr void (*kCommands[])(CLI::App&, Action&) = {
+    add_launch, add_eval, add_train, add_info, add_ckpt, add_config, add_bench, add_ps, add_plot};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"
@@ -26,6 +26,7 @@ constexpr const char* kAbout =
     "Examples:\n"
     "  npu launch config/jobs/resnet20-fashion-mnist.yaml\n"
     "  npu launch job.yaml --set train.epochs=1 -o json > metrics.jsonl\n"
+    "  npu eval job.yaml --checkpoint best\n"
     "  npu info\n"
     "  npu ps\n"
     "  npu plot resnet20-fashion-mnist --to curves.png\n"

@@ -10,9 +10,11 @@
 
 #include "client/api/admin.hpp"
 #include "client/cli/command.hpp"
+#include "client/cli/graceful_stop.hpp"
 #include "client/cli/last_words.hpp"
 #include "client/cli/passive_wait.hpp"
 #include "client/frontend/environment.hpp"
+#include "client/launch/rank_env.hpp"
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_format.hpp"
 #include "client/render/text_renderer.hpp"
@@ -31,7 +33,11 @@ constexpr const char* kAbout =
     "\n"
     "Environment: RANK WORLD_SIZE LOCAL_RANK (or RANK_ID RANK_SIZE DEVICE_ID), NPUD_SOCKET, "
     "NPU_RUN_KEY (the same "
-    "for all ranks),\nOMP_NUM_THREADS (compute threads, 1 if not set).\n";
+    "for all ranks),\nOMP_NUM_THREADS (compute threads, 1 if not set).\n"
+    "\n"
+    "SIGTERM and SIGINT end all ranks of the job after the present step, with a checkpoint and "
+    "exit "
+    "code 80;\na second one ends this rank at once.\n";
 
 struct Options {
   std::string job_file;
@@ -100,7 +106,8 @@ Result<int> rank_of(const config::Job& job) {
   return place->rank;
 }
 
-Result<void> train(const Options& options, int threads, LastWords& words) {
+Result<client::RankEnd> train(const Options& options, int threads, bool launched,
+                              LastWords& words) {
   NPU_TRY(config::Job job, config::load_job(options.job_file, options.overrides));
   NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
   NPU_TRY(const int rank, rank_of(job));
@@ -114,14 +121,16 @@ Result<void> train(const Options& options, int threads, LastWords& words) {
   // A socket that was named is the only one tried: another daemon does not know this run.
   const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;
   NPU_TRY(const std::string socket, client::find_daemon(named));
-  return client::run_rank(job,
-                          {.socket = socket,
-                           .run_key = env_text("NPU_RUN_KEY"),
-                           .rank = rank,
-                           .threads = threads,
-                           .on_failure = words.failure_handler(),
-                           .on_warning = warn},
-                          words);
+  return client::run_rank(
+      job,
+      {.socket = socket,
+       .run_key = env_text("NPU_RUN_KEY"),
+       .rank = rank,
+       .threads = threads,
+       .on_failure = words.failure_handler(),
+       .stop_signal = &stop_signal(),
+       .on_training = [launched] { stop_gracefully(launched ? ::getppid() : 0); }},
+      words);
 }
 
 std::unique_ptr<client::EventSink> make_sink(int event_fd) {
@@ -145,8 +154,9 @@ int run(const Options& options, char** argv) {
   if (!fd) return report_error("train", fd.error());
   // The launcher shows the event in its report; saying it here as well would say it once a rank.
   LastWords words(make_sink(*fd), *fd < 0);
-  const auto done = train(options, *threads, words);
-  return done ? 0 : words.say(done.error());
+  const auto done = train(options, *threads, *fd >= 0, words);
+  if (!done) return words.say(done.error());
+  return *done == client::RankEnd::kStopped ? client::kExitStopped : 0;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/launch/fault_code.hpp"
+#include "client/launch/rank_env.hpp"
 #include "client/render/text_format.hpp"
 
 namespace npu::client {
@@ -53,10 +54,14 @@ bool is_consequence(const RankEnd& end) noexcept {
          (end.status.value == code(Exit::kPeerFailed) || end.status.value == code(Exit::kNoDaemon));
 }
 
+bool stopped_as_asked(const RankEnd& end) noexcept {
+  return !end.status.by_signal && end.status.value == kExitStopped;
+}
+
 std::optional<size_t> pick_culprit(std::span<const RankEnd> ends) {
   std::optional<size_t> best;
   const auto order = [&](size_t i) {
-    return std::tuple(ends[i].ended_by_us, is_consequence(ends[i]),
+    return std::tuple(stopped_as_asked(ends[i]), ends[i].ended_by_us, is_consequence(ends[i]),
                       !ends[i].status.by_signal && !ends[i].error, ends[i].ended_at);
   };
   for (size_t i = 0; i < ends.size(); ++i) {

@@ -24,6 +24,9 @@ struct RankEnd {
   std::string last_log{};             // last line of its own output
 };
 
+/// True for exit code 80: the rank finished its step and saved, because a signal asked it to.
+[[nodiscard]] bool stopped_as_asked(const RankEnd& end) noexcept;
+
 /// True for the ways in which a rank ends because of somebody else: a peer or the daemon went away.
 [[nodiscard]] bool is_consequence(const RankEnd& end) noexcept;
 

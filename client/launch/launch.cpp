@@ -34,14 +34,15 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
   return specs;
 }
 
-/// Shows the done record, verified, as the last thing of a job that ended well.
+/// Shows the done record, verified, as the last thing of a job that ended well: after its last
+/// epoch or where it was asked to stop.
 int end_well(const LaunchOptions& options, const std::string& socket, const JobOutcome& outcome,
              Renderer& renderer) {
   DoneEvent done = *outcome.done;
   const bool committed = !done.checkpoint.empty() && outcome.committed == done.checkpoint;
   const auto confirmed = confirm_checkpoint(socket, options.run, committed, done);
   renderer.on_event(done);
-  if (confirmed) return static_cast<int>(Exit::kOk);
+  if (confirmed) return outcome.exit_code;
   ErrorEvent error;
   error.code = code_name(confirmed.error().code);
   error.exit_code = static_cast<int>(confirmed.error().exit);

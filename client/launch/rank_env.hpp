@@ -1,5 +1,6 @@
 // The environment that makes a process a rank, as the launcher writes it: torchrun's names. What
-// reads it is client/api/rank_place.hpp.
+// reads it is client/api/rank_place.hpp. And the exit code that both know beside those of
+// sysexits(3).
 #pragma once
 
 #include <string>
@@ -8,6 +9,9 @@
 #include "shm/base/error.hpp"
 
 namespace npu::client {
+
+/// A rank was asked to stop by a signal: its step is finished and saved, there is more to train.
+inline constexpr int kExitStopped = 80;
 
 /// 128 random bits as 32 hex digits. Errors: as getrandom(2) says.
 [[nodiscard]] Result<std::string> random_run_key();

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "client/launch/failure.hpp"
+#include "client/launch/rank_env.hpp"
 #include "client/launch/rank_process.hpp"
 
 namespace npu::client {
@@ -20,8 +21,9 @@ constexpr uint64_t kSignalTag = ~uint64_t{0}, kDaemonTag = kSignalTag - 1;
 constexpr milliseconds kRefreshEvery{250};  // of what is live on a terminal
 constexpr uint64_t tag(size_t index, uint32_t source) noexcept { return index << 8 | source; }
 
-// Running until something fails; settling while others may still say why; then TERM, then KILL.
-enum class Phase : uint8_t { kRunning, kSettling, kTerminating, kKilled };
+// Running until something fails, or until a rank stops because it was asked to; settling while
+// others may still say why; then TERM, then KILL.
+enum class Phase : uint8_t { kRunning, kStopping, kSettling, kTerminating, kKilled };
 
 std::string wall_time() {
   const std::time_t now = std::time(nullptr);
@@ -48,6 +50,7 @@ class Supervisor {
   void on_signal(int number);
   void on_daemon_exit();
   void settle(milliseconds window);
+  void expect_stop();
   void on_deadline();
   void terminate(milliseconds grace);
   void kill_all();
@@ -67,7 +70,8 @@ class Supervisor {
   std::optional<ExitStatus> daemon_status_;
   std::optional<DoneEvent> done_;
   std::string committed_;
-  std::string doing_ = "before its first step", failed_doing_, failed_at_;
+  std::string doing_ = "before its first step", stopped_doing_ = doing_;
+  std::string failed_doing_, failed_at_;
 };
 
 Result<void> Supervisor::watch(int fd, uint64_t id) {
@@ -156,7 +160,7 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
     return;
   }
   if (const auto* step = std::get_if<StepEvent>(&*event)) {
-    doing_ = fmt::format("epoch {} step {}", step->epoch, step->step);
+    stopped_doing_ = doing_ = fmt::format("epoch {} step {}", step->epoch, step->step);
   } else if (const auto* val = std::get_if<ValStepEvent>(&*event)) {
     doing_ = fmt::format("epoch {} validation {}/{}", val->epoch, val->step_in_epoch,
                          val->steps_per_epoch);
@@ -183,16 +187,25 @@ void Supervisor::on_exit(RankProcess& rank) {
   rank.end.ended_by_us = phase_ >= Phase::kTerminating;
   --alive_;
   if (status->ok() || phase_ >= Phase::kTerminating) return;
+  if (stopped_as_asked(rank.end)) return expect_stop();
   settle(is_consequence(rank.end) ? options_.settle_consequence : options_.settle);
 }
 
+/// One rank was asked to stop, not by us: the others leave with it, after the same step.
+void Supervisor::expect_stop() {
+  if (phase_ != Phase::kRunning) return;
+  phase_ = Phase::kStopping;
+  deadline_ = Deadline::after(options_.stop_grace);
+}
+
 void Supervisor::settle(milliseconds window) {
-  if (phase_ == Phase::kRunning) {
+  const bool first = phase_ < Phase::kSettling;
+  if (first) {
     failed_doing_ = doing_;
     failed_at_ = wall_time();
   }
   const Deadline wanted = Deadline::after(std::max(window, milliseconds(1)));
-  if (phase_ == Phase::kRunning || wanted.at() < deadline_.at()) deadline_ = wanted;
+  if (first || wanted.at() < deadline_.at()) deadline_ = wanted;
   phase_ = Phase::kSettling;
 }
 
@@ -207,8 +220,9 @@ void Supervisor::on_signal(int number) {
   if (number == SIGTSTP) return suspend();
   if (stop_signal_ != 0) return kill_all();  // asked twice: no more patience
   stop_signal_ = number;
-  renderer_.notice(fmt::format("{}: {}, ending {} ranks", options_.program,
-                               number == SIGINT ? "interrupted" : "asked to stop", alive_));
+  renderer_.notice(
+      fmt::format("{}: {}, {} ranks finish their step and save; again to end them at once",
+                  options_.program, number == SIGINT ? "interrupted" : "asked to stop", alive_));
   terminate(options_.stop_grace);
 }
 
@@ -220,7 +234,9 @@ void Supervisor::suspend() {
 }
 
 void Supervisor::on_deadline() {
-  if (phase_ == Phase::kSettling) return terminate(options_.failure_grace);
+  if (phase_ == Phase::kSettling || phase_ == Phase::kStopping) {
+    return terminate(options_.failure_grace);
+  }
   kill_all();
 }
 
@@ -246,8 +262,15 @@ JobOutcome Supervisor::report() {
   renderer_.finish();
   const std::vector<RankEnd> all = ends();
   const auto culprit = pick_culprit(all);
-  if (!culprit && !daemon_status_ && stop_signal_ == 0)
-    return {.committed = committed_, .done = done_};
+  if (!culprit && !daemon_status_) return {.committed = committed_, .done = done_};
+  if (culprit && stopped_as_asked(all[*culprit])) {
+    renderer_.notice(fmt::format("{}: stopped at {}; launch the job again to go on",
+                                 options_.program, stopped_doing_));
+    return {.exit_code = kExitStopped,
+            .stop_signal = stop_signal_,
+            .committed = committed_,
+            .done = done_};
+  }
   if (done_) renderer_.on_event(*done_);  // not verified: the end was not a good one
   if (stop_signal_ != 0 && (!culprit || all[*culprit].ended_by_us)) {
     ErrorEvent stopped;

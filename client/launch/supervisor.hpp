@@ -24,8 +24,10 @@ struct RankSpec {
 
 struct SupervisorOptions {
   std::string program = "npu launch";  // begins every remark
-  milliseconds stop_grace{5000};       // TERM to KILL after a signal to the launcher
-  milliseconds failure_grace{2000};    // TERM to KILL after a rank failed
+  // TERM to KILL after a signal to the launcher, and what the others get when a rank stops by
+  // itself because somebody asked it: time for a step and a checkpoint.
+  milliseconds stop_grace{30'000};
+  milliseconds failure_grace{2000};  // TERM to KILL after a rank failed
   // What the others get to say why they fail, too; a rank speaks 150 ms after it learned of it at
   // the latest.
   milliseconds settle{250};
@@ -36,7 +38,7 @@ struct SupervisorOptions {
 
 struct JobOutcome {
   int exit_code =
-      0;  // 0, the first failed rank's code, or 128 + the signal that stopped the launcher
+      0;  // 0, 80 (stopped as asked), the first failed rank's, or 128 + signal (stopped by force)
   int stop_signal = 0;
   int failed_rank = -1;
   std::string committed{};          // path of the last checkpoint of this launch, empty if none

@@ -160,12 +160,13 @@ class E2eTest : public cli::CliTest {
 class Background {
  public:
   Background(const std::vector<std::string>& env, const std::string& job,
-             const std::vector<std::string>& sets)
+             const std::vector<std::string>& sets, const std::vector<std::string>& more = {})
       : pipe_(std::move(*client::make_pipe())), err_(::memfd_create("err", MFD_CLOEXEC)) {
     client::ChildSpec spec{
         .path = NPU_PATH, .env = env, .stdout_fd = pipe_.write_end.get(), .stderr_fd = err_.get()};
     spec.argv = {"npu", "launch", job, "-o", "json"};
     for (const std::string& set : sets) spec.argv.insert(spec.argv.end(), {"--set", set});
+    spec.argv.insert(spec.argv.end(), more.begin(), more.end());
     auto started = client::Child::start(spec);
     EXPECT_TRUE(started);
     child_.emplace(std::move(*started));
@@ -190,6 +191,7 @@ class Background {
 
   [[nodiscard]] pid_t pid() const { return child_->pid(); }
   int wait() { return child_->wait().code(); }
+  [[nodiscard]] bool running() { return child_->alive() && !child_->poll(); }
   void kill(int signal) { ::kill(child_->pid(), signal); }
 
   std::string err() const {

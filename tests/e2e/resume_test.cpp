@@ -80,19 +80,17 @@ TEST_P(RecipeResumeTest, ThreeStepsAndTheRestAreTheStraightRun) {
   EXPECT_EQ(got->val_ema_acc1, want->val_ema_acc1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, RecipeResumeTest,
-                         testing::Values(Recipe{"tf",
-                                                {"profile=tf", "schedule.kind=multistep",
-                                                 "schedule.milestones=[1]"}},
-                                         Recipe{"accumulate", {"train.accumulate=2"}},
-                                         Recipe{"local_buffers", {"model.bn_buffers=local"}},
-                                         // The mean is taken at checkpoints: equal ones.
-                                         Recipe{"mean_buffers",
-                                                {"model.bn_buffers=mean",
-                                                 "checkpoint.every_steps=3"}},
-                                         Recipe{"sync_bn", {"model.sync_bn=true"}},
-                                         Recipe{"average", {"train.ema_decay=0.9"}}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Of, RecipeResumeTest,
+    testing::Values(Recipe{"tf",
+                           {"profile=tf", "schedule.kind=multistep", "schedule.milestones=[1]"}},
+                    Recipe{"accumulate", {"train.accumulate=2"}},
+                    Recipe{"local_buffers", {"model.bn_buffers=local"}},
+                    // The mean is taken at checkpoints: equal ones.
+                    Recipe{"mean_buffers", {"model.bn_buffers=mean", "checkpoint.every_steps=3"}},
+                    Recipe{"sync_bn", {"model.sync_bn=true"}},
+                    Recipe{"average", {"train.ema_decay=0.9"}}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 class FinishedTest : public E2eTest {};
 

@@ -114,6 +114,47 @@ TEST(SupervisorStop, RankThatIgnoresTermIsKilledAfterTheGrace) {
   EXPECT_TRUE(is_gone(pids[0]));
 }
 
+// A rank that finishes its step on SIGTERM, as `npu train` does.
+const std::string kGraceful = "trap 'exit 80' TERM; echo $$; while :; do sleep 0.02; done";
+
+TEST(SupervisorStop, RanksThatFinishTheirStepMakeTheExitCode80) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Launcher launcher({kGraceful, kGraceful});
+    ASSERT_EQ(launcher.rank_pids(2).size(), 2u);
+    ::kill(launcher.pid(), signal);
+    EXPECT_EQ(launcher.exit_code(), 80);
+  }
+}
+
+TEST(SupervisorStop, RankThatIsAskedAloneStopsTheJobWithoutBlame) {
+  Launcher launcher({kGraceful, kGraceful});
+  const auto pids = launcher.rank_pids(2);
+  ASSERT_EQ(pids.size(), 2u);
+  for (const pid_t pid : pids) ::kill(pid, SIGTERM);
+  EXPECT_EQ(launcher.exit_code(), 80);
+  EXPECT_THAT(launcher.lines(1), testing::ElementsAre(HasSubstr("launch the job again to go on")));
+}
+
+TEST(SupervisorStop, PeerThatStaysBehindIsEndedAfterTheGrace) {
+  Launcher launcher({kGraceful, kSleeper});
+  const auto pids = launcher.rank_pids(2);
+  ASSERT_EQ(pids.size(), 2u);
+  ::kill(pids[0], SIGTERM);
+  EXPECT_NE(launcher.exit_code(), 0);
+  for (const pid_t pid : pids) EXPECT_TRUE(is_gone(pid)) << pid;
+}
+
+TEST(SupervisorStop, SecondSignalEndsRanksThatAreStillAtIt) {
+  Launcher launcher({"trap '' TERM; echo $$; while :; do sleep 100; done"});
+  const auto pids = launcher.rank_pids(1);
+  ASSERT_EQ(pids.size(), 1u);
+  ::kill(launcher.pid(), SIGTERM);
+  ASSERT_EQ(launcher.lines(1).size(), 1u);  // the remark: the first signal is taken
+  ::kill(launcher.pid(), SIGTERM);
+  EXPECT_EQ(launcher.exit_code(), 143);
+  EXPECT_TRUE(is_gone(pids[0]));
+}
+
 TEST(SupervisorStop, IgnoredHangupStaysIgnored) {
   std::signal(SIGHUP, SIG_IGN);
   Launcher launcher({"echo $$; sleep 0.3; exit 0"});

@@ -9,7 +9,14 @@ namespace {
 using testing::HasSubstr;
 
 const CheckpointIdentity kIdentity = {
-    "resnet8", 10, 2, 16, 7, true, 3, {{"optimizer.lr", "0.1"}, {"schedule.kind", "cosine"}}};
+    .arch = "resnet8",
+    .num_classes = 10,
+    .world = 2,
+    .global_batch = 16,
+    .seed = 7,
+    .amp = true,
+    .start_epoch = 3,
+    .settings = {{"optimizer.lr", "0.1"}, {"schedule.kind", "cosine"}}};
 
 TrainState used_state() {
   TrainState s;
@@ -159,7 +166,8 @@ TEST(Identity, HoldsWhatDecidesTheTrainingAndNotWhereItRuns) {
   const auto job = config::load_job_text("name: a\noptimizer: {lr: 0.3}\n", "job.yaml");
   ASSERT_TRUE(job);
   std::string keys;
-  for (const config::Setting& s : identity_of(*job, {}).settings) keys += s.key + "=" + s.value + "\n";
+  for (const config::Setting& s : identity_of(*job, {}).settings)
+    keys += s.key + "=" + s.value + "\n";
   for (const char* wanted : {"optimizer.lr=0.3\n", "optimizer.momentum=0.9\n", "train.epochs=90\n",
                              "schedule.kind=step\n", "schedule.warmup_form=linear\n",
                              "schedule.milestones=[]\n", "profile=pytorch\n"}) {
