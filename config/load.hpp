@@ -44,9 +44,6 @@ struct Setting {
 [[nodiscard]] Result<void> apply_settings(Job& job, std::span<const Setting> settings,
                                           const std::string& what);
 
-/// What `job` asks for that this version cannot do, as "precision.amp: true"; empty if it can run.
-[[nodiscard]] std::vector<std::string> unsupported(const Job& job);
-
 /// XXH3-64 of the canonical print, the same on every host and in every version of the same schema.
 /// Covers every key that changes what the ranks compute or write, and the number of devices. Leaves
 /// out the device ids, train.print_freq and data.workers: ranks that differ there still train the

@@ -51,8 +51,4 @@ Result<void> apply_settings(Job& job, std::span<const Setting> settings, const s
   return {};
 }
 
-std::vector<std::string> unsupported(const Job& /*job*/) {
-  return {};  // every key works
-}
-
 }  // namespace npu::config

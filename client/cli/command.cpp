@@ -99,14 +99,6 @@ Result<std::string> daemon_to_ask(const std::string& named) {
               sockets);
 }
 
-Result<void> check_supported(const std::string& job_name,
-                             const std::vector<std::string>& unsupported) {
-  if (unsupported.empty()) return {};
-  return fail_exit(Code::kUnimplemented, Exit::kBadConfig,
-                   "job '{}': this version cannot do {}; change it or use --set", job_name,
-                   fmt::join(unsupported, ", "));
-}
-
 Result<void> print(std::string_view text) {
   auto written = write_all(STDOUT_FILENO, std::as_bytes(std::span(text)), "stdout");
   // `npu ... | head` got what it wanted.

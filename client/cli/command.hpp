@@ -47,10 +47,6 @@ void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice);
 /// itself. Errors: unavailable (none); failed_precondition (several private ones).
 [[nodiscard]] Result<std::string> daemon_to_ask(const std::string& named);
 
-/// Errors: unimplemented naming what `job` asks for that this version cannot do.
-[[nodiscard]] Result<void> check_supported(const std::string& job_name,
-                                           const std::vector<std::string>& unsupported);
-
 /// To stdout; a reader that went away is not an error. Errors: what write(2) says (a full disk).
 [[nodiscard]] Result<void> print(std::string_view text);
 

@@ -27,7 +27,6 @@ struct Options {
 
 Result<void> check(const Options& options) {
   NPU_TRY(const config::Job job, config::load_job(options.job_file, options.overrides));
-  NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
   return print(fmt::format(
       "{}: ok: job '{}', {} on devices {}, batch {} ({} a rank)\n", options.job_file, job.name,
       job.model.arch, client::format_ids(job.devices), job.train.batch_size, job.rank_batch()));

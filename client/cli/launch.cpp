@@ -85,7 +85,6 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
     NPU_TRY_VOID(print(prepared.text));
     return 0;
   }
-  NPU_TRY_VOID(check_supported(prepared.job.name, config::unsupported(prepared.job)));
   options.launch.job_file = prepared.file;
   options.launch.overrides = prepared.overrides;
   options.launch.devices = prepared.job.devices;

@@ -109,7 +109,6 @@ Result<int> rank_of(const config::Job& job) {
 Result<client::RankEnd> train(const Options& options, int threads, bool launched,
                               LastWords& words) {
   NPU_TRY(config::Job job, config::load_job(options.job_file, options.overrides));
-  NPU_TRY_VOID(check_supported(job.name, config::unsupported(job)));
   NPU_TRY(const int rank, rank_of(job));
   // DEVICE_ID counts visible devices, as the job does.
   NPU_TRY(const auto visible,

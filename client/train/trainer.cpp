@@ -18,15 +18,6 @@ namespace {
 
 using config::Job;
 
-Result<void> refuse_unsupported(const Job& job) {
-  const auto missing = config::unsupported(job);
-  if (missing.empty()) return {};
-  std::string text;
-  for (const std::string& m : missing) text += (text.empty() ? "" : ", ") + m;
-  return fail_exit(Code::kUnimplemented, Exit::kBadConfig,
-                   "run job '{}': not supported by this version: {}", job.name, text);
-}
-
 /// More threads than processors only get in each other's way.
 int loader_threads(const Job& job) {
   return data::workers_per_rank(std::min(job.data.workers, data::available_cores()), job.world());
@@ -261,7 +252,6 @@ class Trainer {
 }  // namespace
 
 Result<RankEnd> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
-  NPU_TRY_VOID(refuse_unsupported(job));
   NPU_TRY(const data::Data data, data::open_data(job, options.on_warning));
   Job effective = job;
   NPU_TRY(const auto replica, Replica::create(effective, options, data));

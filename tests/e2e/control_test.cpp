@@ -147,6 +147,8 @@ TEST_F(EvalTest, PrintsTheLineOfTheTraining) {
   const std::string want = accuracy(trained.out);
   for (const std::vector<std::string>& how : {std::vector<std::string>{},
                                               {"--set", "devices=0"},
+                                              {"--set", "devices=0-1"},
+                                              {"--set", "devices=0-7"},
                                               {"--checkpoint", "latest"},
                                               {"--set", "train.batch_size=20"}}) {
     const Outcome got = eval(how);

@@ -9,7 +9,6 @@ namespace npu::config {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 TEST(LoadJob, ReadsEveryShippedJob) {
@@ -19,7 +18,6 @@ TEST(LoadJob, ReadsEveryShippedJob) {
     const auto sut = load_job(entry.path().string());
     ASSERT_TRUE(sut) << sut.error().message;
     EXPECT_EQ(sut->name, entry.path().stem().string());
-    EXPECT_THAT(unsupported(*sut), IsEmpty());
     ++jobs;
   }
   EXPECT_GE(jobs, 2);

@@ -123,15 +123,5 @@ TEST(DataRules, SyntheticEpochNeedsOneBatch) {
               HasSubstr("100 images do not fill one batch of 128"));
 }
 
-TEST(Unsupported, NoDataKeyIs) {
-  const auto sut = load_job_text(
-      "name: a\n"
-      "data: {format: cifar10, path: /d, augment: imagenet, mean: [0.5], std: [0.5],\n"
-      "       label_offset: 1, cache_bytes: 1MiB, bad_image: skip, exif: apply}\n",
-      "job.yaml");
-  ASSERT_TRUE(sut) << sut.error().message;
-  EXPECT_THAT(unsupported(*sut), testing::IsEmpty());
-}
-
 }  // namespace
 }  // namespace npu::config
