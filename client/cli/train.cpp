@@ -127,6 +127,7 @@ Result<client::RankEnd> train(const Options& options, int threads, bool launched
        .rank = rank,
        .threads = threads,
        .on_failure = words.failure_handler(),
+       .on_warning = warn,
        .stop_signal = &stop_signal(),
        .on_training = [launched] { stop_gracefully(launched ? ::getppid() : 0); }},
       words);
