@@ -14,13 +14,14 @@ namespace {
 std::atomic<size_t> g_taken{0};
 }  // namespace
 
-void* operator new(size_t size) {
+// Out of line: inlined, GCC takes a pair of them for a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   ++g_taken;
   if (void* memory = std::malloc(size); memory != nullptr) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace npu::image {
 namespace {
