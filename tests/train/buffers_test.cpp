@@ -31,7 +31,7 @@ class BuffersTest : public TrainTest {
       replica.leave_validation();
       client::TrainState state;
       state.global_step = 2;
-      ASSERT_TRUE(replica.commit(state));
+      ASSERT_TRUE(replica.commit(state, false));
       Discard discard;
       const auto durable = replica.emit_commits(discard, true);
       EXPECT_TRUE(durable) << durable.error().message;  // the daemon compares the replicas
