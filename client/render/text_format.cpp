@@ -93,7 +93,10 @@ std::string format_epoch(const EpochEvent& e) {
 
 std::string format_eval(const EvalEvent& e) {
   std::string text = accuracy_line(e.acc1, e.acc5);
-  if (e.ema_acc1 && e.ema_acc5) text += "\n" + ema_accuracy_line(*e.ema_acc1, *e.ema_acc5);
+  if (e.ema_acc1 && e.ema_acc5) {
+    text += '\n';
+    text += ema_accuracy_line(*e.ema_acc1, *e.ema_acc5);
+  }
   return text;
 }
 
