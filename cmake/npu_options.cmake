@@ -2,6 +2,9 @@
 option(NPU_WERROR "Treat warnings as errors" OFF)
 set(NPU_SANITIZE "" CACHE STRING "Sanitizers: empty, address or thread")
 
+# Where they are off their names are in no binary; see shm/base/failpoint.hpp and npu_check_no_failpoints below.
+option(NPU_FAILPOINTS "Compile in the places at which tests let a process fail" OFF)
+
 add_library(npu_options INTERFACE)
 target_compile_features(npu_options INTERFACE cxx_std_20)
 target_include_directories(npu_options INTERFACE ${PROJECT_SOURCE_DIR})
@@ -13,6 +16,9 @@ target_compile_options(npu_options INTERFACE -Wno-missing-field-initializers)
 # other build types keep the warnings.
 target_compile_options(npu_options INTERFACE
   $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
+if(NOT NPU_FAILPOINTS)
+  target_compile_definitions(npu_options INTERFACE NPU_NO_FAILPOINTS)
+endif()
 # Contraction of a*b+c is decided in the kernels, never by the compiler: the bits must not depend on flags.
 target_compile_options(npu_options INTERFACE -ffp-contract=off)
 if(NPU_SANITIZE STREQUAL "address")
@@ -34,3 +40,11 @@ if(NPU_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${NPU_LAUNCHER})
   set(CMAKE_C_COMPILER_LAUNCHER ${NPU_LAUNCHER})
 endif()
+
+# A program that was built without failpoints is looked through for their names once it is linked.
+function(npu_check_no_failpoints program)
+  if(NOT NPU_FAILPOINTS)
+    add_custom_command(TARGET ${program} POST_BUILD VERBATIM
+                       COMMAND ${PROJECT_SOURCE_DIR}/cmake/no_failpoints.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:${program}>)
+  endif()
+endfunction()

@@ -12,6 +12,7 @@
 #include "daemon/control/server.hpp"
 #include "daemon/log.hpp"
 #include "daemon/version.hpp"
+#include "shm/base/failpoint.hpp"
 #include "shm/paths.hpp"
 
 namespace {
@@ -120,6 +121,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     (void)app.exit(e);
     return static_cast<int>(Exit::kUsage);
+  }
+  if (const auto armed = npu::failpoint::arm_from_environment(); !armed) {
+    return report(armed.error());
   }
   block_signals();
   return serve(options);

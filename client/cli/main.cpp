@@ -12,6 +12,7 @@
 #include "client/cli/command.hpp"
 #include "client/version.hpp"
 #include "config/diagnostics.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::cli {
 namespace {
@@ -76,6 +77,10 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a write says EPIPE, which the writer can handle
+  if (const auto armed = failpoint::arm_from_environment(); !armed) {
+    fmt::print(stderr, "npu: error: {}\n", armed.error().message);
+    return static_cast<int>(armed.error().exit);
+  }
   CLI::App app(kAbout, "npu");
   app.set_version_flag("--version", std::string("npu ") + client::kVersion);
   app.require_subcommand(1);
