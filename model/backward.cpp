@@ -27,27 +27,42 @@ void Network::Impl::completed_bn(ConvBn& unit) {
 
 /// The weights as the input-gradient kernel reads them, rounded to the format; valid until `copy`
 /// is used again.
-const float* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
+const void* Network::Impl::backward_weights(ConvBn& unit, float* copy) {
   enter(unit);
   const uint64_t own_layout = unit.train->backward_weights_bytes();
   if (own_layout != 0) unit.train->make_backward_weights(unit.weights, copy, work.scratch);
   const float* weights = own_layout != 0 ? copy : unit.weights;
-  if (is_fp32()) return weights;
+  if (is_fp32() || has_bf16_operands()) return weights;  // bf16 copies are rounded on the way
   passes.round(weights, copy,
                (own_layout != 0 ? own_layout : unit.train->weights_bytes()) / sizeof(float));
   return copy;
 }
 
+/// The gradient of a chunk of a unit's convolution output, as convolutions read it; see
+/// Passes::bn_backward.
+const void* Network::Impl::output_gradient(ConvBn& unit, int first, const GradientInput& gradient,
+                                           bool masked) {
+  const Stored y = unit.y.at(static_cast<size_t>(first) * unit.out_image());
+  const size_t size = static_cast<size_t>(unit.shape.batch) * unit.out_image();
+  if (has_bf16_operands()) {
+    passes.bn_backward(gradient, y, size, unit.bn, masked, train.dy_operand, nullptr);
+    return train.dy_operand.data;
+  }
+  passes.bn_backward(gradient, y, size, unit.bn, masked, {}, train.dy_chunk);
+  return train.dy_chunk;
+}
+
 /// Adds one chunk to a weight gradient, which is in the bucket after the last chunk. `partial`
 /// holds what is between.
-void Network::Impl::weight_gradient_chunk(ConvBn& unit, int first, const float* src,
-                                          const float* dy, float* partial) {
+void Network::Impl::weight_gradient_chunk(ConvBn& unit, int first, const void* src, const void* dy,
+                                          float* partial) {
   enter(unit);
   Convolution& conv = *unit.train;
   if (const WeightGemm* gemm = conv.weight_gemm()) {
     {
       const Timed timed(profile, &unit.bn, gemm->work());
-      gemm->run(src, dy, first > 0, partial, work.patches);
+      gemm->run(static_cast<const float*>(src), static_cast<const float*>(dy), first > 0, partial,
+                work.patches);
     }
     if (first + unit.shape.batch == config.batch) {
       conv.gemm_to_master(partial, unit.weight_gradient, work.scratch);
@@ -67,21 +82,19 @@ void Network::Impl::backward_inner(Block& block, size_t u, Stored gradient, bool
                                    Stored out) {
   ConvBn& unit = block.units[u];
   ConvBn& previous = block.units[u - 1];
-  const float* weights = backward_weights(unit, work.weights_copy);
-  const auto chunk = static_cast<size_t>(unit.shape.batch);
-  for (int first = 0; first < config.batch; first += unit.shape.batch) {
+  const void* weights = backward_weights(unit, work.weights_copy);
+  const int chunk = unit.shape.batch;
+  for (int first = 0; first < config.batch; first += chunk) {
     const size_t y_at = static_cast<size_t>(first) * unit.out_image();
     const size_t x_at = static_cast<size_t>(first) * unit.in_image();
-    const size_t x_size = chunk * unit.in_image();
-    const Stored previous_y = previous.y.at(x_at);
-    passes.bn_backward({.stored = gradient.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
-                       unit.bn, masked, train.dy_chunk);
-    passes.normalise(previous_y, x_size, previous.bn, {}, {}, train.input_chunk);
-    weight_gradient_chunk(unit, first, train.input_chunk, train.dy_chunk, work.weight_gradient);
+    const void* dy = output_gradient(unit, first, {.stored = gradient.at(y_at)}, masked);
+    const void* x = unit_operand(previous, first, chunk);
+    weight_gradient_chunk(unit, first, x, dy, work.weight_gradient);
     const Stored kept = out.at(x_at);
     float* dx = is_fp32() ? kept.fp32() : train.dx_chunk;
-    unit.train->backward_data(train.dy_chunk, weights, dx, work.scratch);
-    passes.reduce_masked(dx, previous_y, x_size, previous.bn, is_fp32() ? Stored{} : kept);
+    unit.train->backward_data(dy, weights, dx, work.scratch);
+    passes.reduce_masked(dx, previous.y.at(x_at), static_cast<size_t>(chunk) * unit.in_image(),
+                         previous.bn, is_fp32() ? Stored{} : kept);
   }
   completed(unit.weight_index);
   completed_bn(previous);
@@ -118,36 +131,35 @@ void Network::Impl::backward_first(size_t b, Stored inner) {
   Block& block = graph.blocks[b];
   ConvBn& unit = block.units.front();
   const Stored gradient = graph.joints[b + 1].gradient;
-  const auto chunk = static_cast<size_t>(unit.shape.batch);
-  const float* weights = backward_weights(unit, work.weights_copy);
-  const float* side_weights =
+  const int chunk = unit.shape.batch;
+  const void* weights = backward_weights(unit, work.weights_copy);
+  const void* side_weights =
       block.projection ? backward_weights(*block.projection, work.side_weights_copy) : nullptr;
-  for (int first = 0; first < config.batch; first += unit.shape.batch) {
+  for (int first = 0; first < config.batch; first += chunk) {
     const size_t y_at = static_cast<size_t>(first) * unit.out_image();
     const size_t out_at = static_cast<size_t>(first) * block.out_image();
-    const float* x = joint_input(b, first, unit.shape.batch, train.input_chunk);
-    passes.bn_backward({.stored = inner.at(y_at)}, unit.y.at(y_at), chunk * unit.out_image(),
-                       unit.bn, true, train.dy_chunk);
-    weight_gradient_chunk(unit, first, x, train.dy_chunk, work.weight_gradient);
-    unit.train->backward_data(train.dy_chunk, weights, train.dx_chunk, work.scratch);
+    const JointImages x = joint_images(b, first, chunk);
+    const void* dy = output_gradient(unit, first, {.stored = inner.at(y_at)}, true);
+    weight_gradient_chunk(unit, first, x.operand, dy, work.weight_gradient);
+    unit.train->backward_data(dy, weights, train.dx_chunk, work.scratch);
     GradientInput add{.stored = gradient.at(out_at)};
     if (block.projection) {
       ConvBn& side = *block.projection;
-      passes.bn_backward({.stored = gradient.at(out_at)}, side.y.at(out_at),
-                         chunk * side.out_image(), side.bn, false, train.dy_chunk);
-      weight_gradient_chunk(side, first, x, train.dy_chunk, work.side_weight_gradient);
-      side.train->backward_data(train.dy_chunk, side_weights, train.dx2_chunk, work.scratch);
+      dy = output_gradient(side, first, add, false);
+      weight_gradient_chunk(side, first, x.operand, dy, work.side_weight_gradient);
+      side.train->backward_data(dy, side_weights, train.dx2_chunk, work.scratch);
       add = {.fp32 = train.dx2_chunk};
     } else if (block.option_a) {
       const float* dz = gradient.fp32() + out_at;
       if (!is_fp32()) {
-        passes.widen(gradient.at(out_at), train.shortcut_chunk, chunk * block.out_image());
+        passes.widen(gradient.at(out_at), train.shortcut_chunk,
+                     static_cast<size_t>(chunk) * block.out_image());
         dz = train.shortcut_chunk;
       }
-      option_a_backward(*block.option_a, dz, unit.shape.batch, train.dx_chunk);
+      option_a_backward(*block.option_a, dz, chunk, train.dx_chunk);
       add = {};
     }
-    join_chunk(b, first, unit.shape.batch, x, add);
+    join_chunk(b, first, chunk, x.values, add);
   }
   completed(unit.weight_index);
   if (block.projection) completed(block.projection->weight_index);
@@ -206,15 +218,10 @@ void Network::Impl::backward_stem() {
     } else {
       dz.stored = joint.gradient.at(at * image);
     }
-    passes.bn_backward(dz, stem.y.at(at * image), chunk * image, stem.bn, graph.pooled,
-                       train.dy_chunk);
-    const float* src = images + at * stem.in_image();
+    const void* dy = output_gradient(stem, first, dz, graph.pooled);
     enter(stem);
-    if (!is_fp32()) {
-      passes.round(src, train.input_chunk, chunk * stem.in_image());
-      src = train.input_chunk;
-    }
-    weight_gradient_chunk(stem, first, src, train.dy_chunk, work.weight_gradient);
+    weight_gradient_chunk(stem, first, image_operand(first, stem.shape.batch), dy,
+                          work.weight_gradient);
   }
   completed(stem.weight_index);
 }
@@ -247,7 +254,7 @@ void Network::Impl::backward_head(float gradient_scale) {
   for (int i = 0; i < config.batch; ++i) {
     average_pool_backward(train.feature_gradient + static_cast<size_t>(i) * channels, 1,
                           graph.feature_pixels, channels, train.dx_chunk);
-    join_chunk(last, i, 1, joint_input(last, i, 1, train.input_chunk), {});
+    join_chunk(last, i, 1, joint_values(last, i, 1, train.input_chunk), {});
   }
 }
 

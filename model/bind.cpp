@@ -168,6 +168,12 @@ void Network::Impl::carve_scratch(Carver& carver) {
   train.dy_chunk = carver.take<float>(sizes.dy);
   train.dx_chunk = carver.take<float>(sizes.dx);
   train.dx2_chunk = carver.take<float>(sizes.dx2);
+  if (!has_bf16_operands()) return;
+  const auto half_chunk = [&](size_t elements) {
+    return Stored{reinterpret_cast<std::byte*>(carver.take<uint16_t>(elements)), sizeof(uint16_t)};
+  };
+  train.input_operand = half_chunk(sizes.input);
+  train.dy_operand = half_chunk(sizes.dy);
 }
 
 void Network::Impl::carve_eval(Carver& carver) {
@@ -234,7 +240,8 @@ uint64_t Network::Impl::carve_workspace(std::byte* base) {
     if (unit.train) {
       most(scratch, unit.train->scratch_bytes());
       most(copy, train_copy_bytes(*unit.train, is_fp32()));
-      most(forward, unit.train->forward_weights_bytes());
+      // With a half format the training kernel reads a copy that is made right before use.
+      if (is_fp32()) most(forward, unit.train->forward_weights_bytes());
       most(chunk_gradient, partial_gradient_bytes(unit, config.batch));
       if (unit.train->weight_gemm()) most(patches, unit.train->weight_gemm()->patch_bytes());
     }

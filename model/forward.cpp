@@ -17,7 +17,7 @@ const float* Network::Impl::eval_weights(ConvBn& unit) {
 
 /// The weights as the training kernel reads them, rounded to the format; valid until `copy` is used
 /// again.
-const float* Network::Impl::train_weights(ConvBn& unit, float* copy) {
+const void* Network::Impl::train_weights(ConvBn& unit, float* copy) {
   enter(unit);
   const Convolution& conv = *unit.train;
   const bool own_layout = conv.forward_weights_bytes() != 0;
@@ -30,12 +30,40 @@ const float* Network::Impl::train_weights(ConvBn& unit, float* copy) {
     return unit.forward_weights;
   }
   if (own_layout) unit.train->make_forward_weights(unit.weights, copy, work.scratch);
+  if (has_bf16_operands()) return copy;  // rounded on the way
   const uint64_t bytes = own_layout ? conv.forward_weights_bytes() : conv.weights_bytes();
   passes.round(own_layout ? copy : unit.weights, copy, bytes / sizeof(float));
   return copy;
 }
 
-void Network::Impl::forward_chunk(ConvBn& unit, int first, const float* src, const float* weights) {
+/// Images of the batch as the first convolution reads them.
+const void* Network::Impl::image_operand(int first, int count) {
+  const size_t image = graph.stem.in_image();
+  const float* src = images + static_cast<size_t>(first) * image;
+  if (is_fp32()) return src;
+  const size_t size = static_cast<size_t>(count) * image;
+  if (has_bf16_operands()) {
+    passes.narrow(src, train.input_operand, size);
+    return train.input_operand.data;
+  }
+  passes.round(src, train.input_chunk, size);
+  return train.input_chunk;
+}
+
+/// relu(bn(y)) of a unit inside a block, as the convolution behind it reads it.
+const void* Network::Impl::unit_operand(const ConvBn& before, int first, int count) {
+  const size_t image = before.out_image();
+  const Stored y = before.y.at(static_cast<size_t>(first) * image);
+  const size_t size = static_cast<size_t>(count) * image;
+  if (has_bf16_operands()) {
+    passes.normalise(y, size, before.bn, {}, train.input_operand, nullptr);
+    return train.input_operand.data;
+  }
+  passes.normalise(y, size, before.bn, {}, {}, train.input_chunk);
+  return train.input_chunk;
+}
+
+void Network::Impl::forward_chunk(ConvBn& unit, int first, const void* src, const void* weights) {
   enter(unit);
   const Stored kept = unit.y.at(static_cast<size_t>(first) * unit.out_image());
   float* y = is_fp32() ? kept.fp32() : train.dy_chunk;
@@ -53,15 +81,9 @@ void Network::Impl::finish_unit(ConvBn& unit) {
 
 void Network::Impl::forward_stem() {
   ConvBn& stem = graph.stem;
-  const size_t chunk = static_cast<size_t>(stem.shape.batch) * stem.in_image();
-  const float* weights = train_weights(stem, work.weights_copy);
+  const void* weights = train_weights(stem, work.weights_copy);
   for (int first = 0; first < config.batch; first += stem.shape.batch) {
-    const float* src = images + static_cast<size_t>(first) * stem.in_image();
-    if (!is_fp32()) {
-      passes.round(src, train.input_chunk, chunk);
-      src = train.input_chunk;
-    }
-    forward_chunk(stem, first, src, weights);
+    forward_chunk(stem, first, image_operand(first, stem.shape.batch), weights);
   }
   finish_unit(stem);
 }
@@ -69,11 +91,11 @@ void Network::Impl::forward_stem() {
 void Network::Impl::forward_block(size_t b) {
   Block& block = graph.blocks[b];
   ConvBn& head = block.units.front();
-  const float* weights = train_weights(head, work.weights_copy);
-  const float* side_weights =
+  const void* weights = train_weights(head, work.weights_copy);
+  const void* side_weights =
       block.projection ? train_weights(*block.projection, work.side_weights_copy) : nullptr;
   for (int first = 0; first < config.batch; first += head.shape.batch) {
-    const float* src = make_joint(b, first, head.shape.batch, train.input_chunk, true);
+    const void* src = first_joint_operand(b, first, head.shape.batch);
     forward_chunk(head, first, src, weights);
     if (block.projection) forward_chunk(*block.projection, first, src, side_weights);
   }
@@ -81,13 +103,10 @@ void Network::Impl::forward_block(size_t b) {
   if (block.projection) finish_unit(*block.projection);
   for (size_t u = 1; u < block.units.size(); ++u) {
     ConvBn& unit = block.units[u];
-    const ConvBn& previous = block.units[u - 1];
     weights = train_weights(unit, work.weights_copy);
     for (int first = 0; first < config.batch; first += unit.shape.batch) {
-      passes.normalise(previous.y.at(static_cast<size_t>(first) * unit.in_image()),
-                       static_cast<size_t>(unit.shape.batch) * unit.in_image(), previous.bn, {}, {},
-                       train.input_chunk);
-      forward_chunk(unit, first, train.input_chunk, weights);
+      const void* src = unit_operand(block.units[u - 1], first, unit.shape.batch);
+      forward_chunk(unit, first, src, weights);
     }
     finish_unit(unit);
   }
@@ -98,7 +117,7 @@ void Network::Impl::forward_head() {
   const auto channels = static_cast<size_t>(graph.features);
   const auto n = static_cast<size_t>(config.batch);
   for (int i = 0; i < config.batch; ++i) {
-    const float* z = make_joint(graph.blocks.size(), i, 1, train.input_chunk, true);
+    const float* z = first_joint_values(graph.blocks.size(), i, 1, train.input_chunk);
     average_pool_forward(z, 1, graph.feature_pixels, channels,
                          train.features + static_cast<size_t>(i) * channels);
   }

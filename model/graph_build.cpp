@@ -9,6 +9,12 @@
 namespace npu::model {
 namespace {
 
+/// The processor decides, so all ranks of a host agree.
+Operands conv_operands(const NetworkConfig& config) {
+  const bool bf16 = config.dtype == DType::kBFloat16 && has_bf16_products();
+  return bf16 ? Operands::kBf16 : Operands::kFp32;
+}
+
 /// Equal shapes share one primitive: fewer to build, and hot code stays in the instruction cache.
 class ConvolutionCache {
  public:
@@ -20,7 +26,8 @@ class ConvolutionCache {
     if (config_.training) {
       std::shared_ptr<Convolution>& train = train_[key];
       if (!train) {
-        NPU_TRY(train, Convolution::for_training(context_, unit.shape, needs_input_gradient));
+        NPU_TRY(train, Convolution::for_training(context_, unit.shape, needs_input_gradient,
+                                                 conv_operands(config_)));
       }
       unit.train = train;
     }

@@ -24,6 +24,9 @@ struct TrainMemory {
   float* dy_chunk = nullptr;   // gradient of a convolution's output; in forward the output itself
   float* dx_chunk = nullptr;   // gradient of a block's input through the main path
   float* dx2_chunk = nullptr;  // ... and through the projection
+  // What convolutions with bf16 operands read in place of input_chunk and dy_chunk; else null.
+  Stored input_operand;
+  Stored dy_operand;
 };
 
 /// Memory of evaluation, one chunk of images through all layers; shares bytes with TrainMemory.
@@ -44,6 +47,12 @@ struct WorkMemory {
   float* partial = nullptr;               // sums of one block of rows a thread
   float* plain = nullptr;                 // one parameter in file order
   float* fc_weights = nullptr;            // rounded to the format, unless that is fp32
+};
+
+/// A chunk of a joint: as fp32 values, and as convolutions read it (often the same memory).
+struct JointImages {
+  const float* values = nullptr;
+  const void* operand = nullptr;
 };
 
 struct StateRef {
@@ -95,6 +104,9 @@ struct Network::Impl {
       profile->enter(&unit.bn);
   }
   [[nodiscard]] bool is_fp32() const noexcept { return passes.format() == Format::kFp32; }
+  [[nodiscard]] bool has_bf16_operands() const noexcept {
+    return graph.stem.train && graph.stem.train->operands() == Operands::kBf16;
+  }
 
   // state (state.cpp)
   void make_state();
@@ -103,19 +115,24 @@ struct Network::Impl {
   void initialise(uint64_t seed);
 
   // joints.cpp
-  [[nodiscard]] const float* joint_input(size_t joint, int first, int count, float* scratch);
-  const float* make_joint(size_t joint, int first, int count, float* scratch, bool keep);
-  const float* make_stem_output(int first, int count, float* scratch, bool keep);
+  void make_joint(size_t joint, int first, int count, Stored keep, float* out);
+  void make_stem_output(int first, int count, Stored keep, float* out);
+  [[nodiscard]] const float* first_joint_values(size_t joint, int first, int count, float* scratch);
+  [[nodiscard]] const void* first_joint_operand(size_t joint, int first, int count);
+  [[nodiscard]] const float* joint_values(size_t joint, int first, int count, float* scratch);
+  [[nodiscard]] JointImages joint_images(size_t joint, int first, int count);
   [[nodiscard]] ResidualInput shortcut_of(size_t block, int first, int count);
 
   // forward.cpp
   [[nodiscard]] const float* eval_weights(ConvBn& unit);
-  [[nodiscard]] const float* train_weights(ConvBn& unit, float* copy);
+  [[nodiscard]] const void* train_weights(ConvBn& unit, float* copy);
+  [[nodiscard]] const void* image_operand(int first, int count);
+  [[nodiscard]] const void* unit_operand(const ConvBn& before, int first, int count);
   void forward_walk();
   void forward_stem();
   void forward_block(size_t block);
   void forward_head();
-  void forward_chunk(ConvBn& unit, int first, const float* src, const float* weights);
+  void forward_chunk(ConvBn& unit, int first, const void* src, const void* weights);
   void finish_unit(ConvBn& unit);
 
   // backward.cpp
@@ -126,9 +143,11 @@ struct Network::Impl {
   void backward_first(size_t block, Stored inner);
   void backward_stem();
   void join_chunk(size_t joint, int first, int count, const float* z, const GradientInput& add);
-  void weight_gradient_chunk(ConvBn& unit, int first, const float* src, const float* dy,
+  [[nodiscard]] const void* output_gradient(ConvBn& unit, int first, const GradientInput& gradient,
+                                            bool masked);
+  void weight_gradient_chunk(ConvBn& unit, int first, const void* src, const void* dy,
                              float* partial);
-  [[nodiscard]] const float* backward_weights(ConvBn& unit, float* copy);
+  [[nodiscard]] const void* backward_weights(ConvBn& unit, float* copy);
   void completed(size_t parameter);
   void completed_bn(ConvBn& unit);
   uint64_t completed_floats = 0;

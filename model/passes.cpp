@@ -156,9 +156,9 @@ void Passes::reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm
 }
 
 void Passes::bn_backward(const GradientInput& dz, Stored y, size_t elements, const BatchNorm& bn,
-                         bool masked, float* out) const {
+                         bool masked, Stored keep, float* out) const {
   const Timed timed(profile_, &bn,
-                    pass(KernelKind::kBnBackward, elements, dz.stored, dz.fp32, y, out));
+                    pass(KernelKind::kBnBackward, elements, dz.stored, dz.fp32, y, keep, out));
   each_block(elements, bn.width, [&](size_t at, size_t n) {
     kernels_->bn_backward({.dz = at_or_null(dz.stored, at),
                            .dz_fp32 = at_or_null(dz.fp32, at),
@@ -169,7 +169,8 @@ void Passes::bn_backward(const GradientInput& dz, Stored y, size_t elements, con
                            .a = bn.a,
                            .b = bn.b,
                            .c = bn.c,
-                           .out = out + at},
+                           .keep = at_or_null(keep, at),
+                           .out = at_or_null(out, at)},
                           {n, bn.width});
   });
 }

@@ -48,9 +48,10 @@ class Passes {
   /// Stores dz in `keep` (null: it is not to be rounded), the gradient of relu(bn(y)), and adds
   /// the backward sums to bn.
   void reduce_masked(const float* dz, Stored y, size_t elements, BatchNorm& bn, Stored keep) const;
-  /// out = gradient of y; `masked` when dz is the gradient of relu(bn(y)) and not of bn(y).
+  /// The gradient of y, stored in `keep` or, when that is null, in `out`; `masked` when dz is the
+  /// gradient of relu(bn(y)) and not of bn(y).
   void bn_backward(const GradientInput& dz, Stored y, size_t elements, const BatchNorm& bn,
-                   bool masked, float* out) const;
+                   bool masked, Stored keep, float* out) const;
 
   struct Join {
     const float* dx;

@@ -68,7 +68,8 @@ struct ReduceArgs {
 };
 
 /// out = a*g + (b*(y - mean) + c) rounded to the format, the input gradient of batch norm; g = dz
-/// where y*scale + shift > 0, else 0; or dz when scale is null. dz is stored, or fp32.
+/// where y*scale + shift > 0, else 0; or dz when scale is null. dz is stored, or fp32. The result goes to `keep`, or to
+/// `out` when that is null.
 struct BnBackwardArgs {
   const void* dz;        // stored, or null
   const float* dz_fp32;  // when dz is null; may be out
@@ -79,6 +80,7 @@ struct BnBackwardArgs {
   const float* a;
   const float* b;
   const float* c;
+  void* keep;  // stored, or null
   float* out;
 };
 

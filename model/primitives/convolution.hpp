@@ -26,21 +26,33 @@ struct ConvShape {
 
 class WeightGemm;
 
+/// What a training convolution reads: inputs, output gradients and weights in fp32, or in bf16 with the products added
+/// in fp32. What it writes is fp32 either way.
+enum class Operands : uint8_t { kFp32, kBf16 };
+
+/// Whether the processor multiplies bf16 pairs (AVX-512 with bf16 instructions) and oneDNN may use it. Where it does
+/// not, bf16 operands would be slower than fp32 ones.
+[[nodiscard]] bool has_bf16_products() noexcept;
+
 /// Weights exist in up to three layouts. `master`: what weight gradients come in and the optimiser
-/// works on. `forward`: what the forward kernel reads, often the same. The input-gradient kernel
-/// reads a third one, made from master right before use: weights change each step anyway. Thread:
-/// one call at a time. Cost: no allocation of ours after creation.
+/// works on, always fp32. `forward`: what the forward kernel reads, often the same. The
+/// input-gradient kernel reads a third one, made from master right before use: weights change each
+/// step anyway. With bf16 operands both are copies, rounded to nearest even on the way. Thread: one
+/// call at a time. Cost: no allocation of ours after creation.
 class Convolution {
  public:
   /// For training; without `needs_input_gradient` backward_data is not available (first layer).
   [[nodiscard]] static Result<std::unique_ptr<Convolution>> for_training(
-      std::shared_ptr<Context> context, const ConvShape& shape, bool needs_input_gradient);
-  /// Forward only. With a `trained` convolution of the same weights its layouts are kept.
+      std::shared_ptr<Context> context, const ConvShape& shape, bool needs_input_gradient,
+      Operands operands = Operands::kFp32);
+  /// Forward only, in fp32. With a `trained` convolution of the same weights: its master layout, and
+  /// the forward layout that fp32 operands have, whatever its own are: the same bits.
   [[nodiscard]] static Result<std::unique_ptr<Convolution>> for_evaluation(
       std::shared_ptr<Context> context, const ConvShape& shape, const Convolution* trained);
   ~Convolution();
 
   [[nodiscard]] const ConvShape& shape() const noexcept { return shape_; }
+  [[nodiscard]] Operands operands() const noexcept { return operands_; }
   [[nodiscard]] uint64_t weights_bytes() const noexcept { return layout_bytes(master_); }
   /// 0 when the forward kernel reads the master layout.
   [[nodiscard]] uint64_t forward_weights_bytes() const noexcept;
@@ -50,17 +62,18 @@ class Convolution {
   [[nodiscard]] const Layout& master_layout() const noexcept { return master_; }
   [[nodiscard]] std::string implementations() const;
 
-  void make_forward_weights(const float* master, float* forward, std::byte* scratch);
-  void make_backward_weights(const float* master, float* backward, std::byte* scratch);
-  void forward(const float* src, const float* forward_weights, float* dst, std::byte* scratch);
-  void backward_data(const float* diff_dst, const float* backward_weights, float* diff_src,
+  void make_forward_weights(const float* master, void* forward, std::byte* scratch);
+  void make_backward_weights(const float* master, void* backward, std::byte* scratch);
+  /// Untyped arguments, here and below, are in the operands' type.
+  void forward(const void* src, const void* forward_weights, float* dst, std::byte* scratch);
+  void backward_data(const void* diff_dst, const void* backward_weights, float* diff_src,
                      std::byte* scratch);
 
   /// How the weight gradient is made. Without it: by backward_weights, one chunk at a time, in
   /// master layout. With it: by the product, which adds up all chunks, and one reorder at the end.
   [[nodiscard]] const WeightGemm* weight_gemm() const noexcept { return gemm_.get(); }
   /// Overwrites diff_weights (master layout, padding zero).
-  void backward_weights(const float* src, const float* diff_dst, float* diff_weights,
+  void backward_weights(const void* src, const void* diff_dst, float* diff_weights,
                         std::byte* scratch);
   void gemm_to_master(const float* gradient, float* master, std::byte* scratch);
 
@@ -73,6 +86,7 @@ class Convolution {
   [[nodiscard]] Result<void> make_reorders(const std::shared_ptr<Context>& context);
 
   ConvShape shape_;
+  Operands operands_ = Operands::kFp32;
   Layout master_;
   Layout forward_layout_;
   Layout backward_layout_;  // empty without input gradient

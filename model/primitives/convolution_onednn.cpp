@@ -23,53 +23,72 @@ memory::desc to_desc(const Layout& layout) {
   return memory::desc(raw);
 }
 
+memory::data_type data_type(Operands operands) {
+  return operands == Operands::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 /// oneDNN's view of one ConvShape.
 struct Builder {
-  explicit Builder(const Context& context, const ConvShape& shape)
+  Builder(const Context& context, const ConvShape& shape, Operands operands = Operands::kFp32)
       : engine(context.engine(), true),
+        operand(data_type(operands)),
+        src_dims{shape.batch, shape.in_c, shape.in_h, shape.in_w},
         weights_dims{shape.out_c, shape.in_c, shape.kernel, shape.kernel},
-        src({shape.batch, shape.in_c, shape.in_h, shape.in_w}, memory::data_type::f32,
-            memory::format_tag::nhwc),
-        dst({shape.batch, shape.out_c, shape.out_h(), shape.out_w()}, memory::data_type::f32,
-            memory::format_tag::nhwc),
+        dst_dims{shape.batch, shape.out_c, shape.out_h(), shape.out_w()},
         strides{shape.stride, shape.stride},
         pad{shape.pad(), shape.pad()} {
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
-  [[nodiscard]] memory::desc weights(memory::format_tag tag) const {
-    return memory::desc(weights_dims, memory::data_type::f32, tag);
+  [[nodiscard]] static memory::desc map(const memory::dims& dims, memory::data_type type) {
+    return {dims, type, memory::format_tag::nhwc};
+  }
+  [[nodiscard]] memory::desc weights(memory::format_tag tag, memory::data_type type) const {
+    return {weights_dims, type, tag};
+  }
+  [[nodiscard]] memory::desc any_weights() const {
+    return weights(memory::format_tag::any, operand);
+  }
+  [[nodiscard]] memory::desc plain(memory::format_tag tag) const {
+    return weights(tag, memory::data_type::f32);
   }
   [[nodiscard]] Forward::primitive_desc forward(const memory::desc& w) const {
-    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, src, w, dst,
-             strides, pad, pad},
-            attr,
-            engine};
+    return forward_to(w, memory::data_type::f32);
   }
-  [[nodiscard]] BackwardData::primitive_desc backward_data(
-      const Forward::primitive_desc& hint) const {
-    return {{dnnl::algorithm::convolution_direct, src, weights(memory::format_tag::any), dst,
-             strides, pad, pad},
+  /// What the backward primitives ask for: the forward one with all tensors in the operands' type.
+  [[nodiscard]] Forward::primitive_desc hint() const { return forward_to(any_weights(), operand); }
+  [[nodiscard]] BackwardData::primitive_desc backward_data() const {
+    return {{dnnl::algorithm::convolution_direct, map(src_dims, memory::data_type::f32),
+             any_weights(), map(dst_dims, operand), strides, pad, pad},
             attr,
             engine,
-            hint};
+            hint()};
   }
-  [[nodiscard]] BackwardWeights::primitive_desc backward_weights(
-      const Forward::primitive_desc& hint) const {
-    return {{dnnl::algorithm::convolution_direct, src, weights(memory::format_tag::any), dst,
-             strides, pad, pad},
+  [[nodiscard]] BackwardWeights::primitive_desc backward_weights() const {
+    return {{dnnl::algorithm::convolution_direct, map(src_dims, operand),
+             plain(memory::format_tag::any), map(dst_dims, operand), strides, pad, pad},
             attr,
             engine,
-            hint};
+            hint()};
   }
 
   dnnl::engine engine;
   dnnl::primitive_attr attr;
+  memory::data_type operand;
+  memory::dims src_dims;
   memory::dims weights_dims;
-  memory::desc src;
-  memory::desc dst;
+  memory::dims dst_dims;
   memory::dims strides;
   memory::dims pad;
+
+ private:
+  [[nodiscard]] Forward::primitive_desc forward_to(const memory::desc& w,
+                                                   memory::data_type dst) const {
+    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+             map(src_dims, operand), w, map(dst_dims, dst), strides, pad, pad},
+            attr,
+            engine};
+  }
 };
 
 bool is_slow(std::string_view implementation) {
@@ -83,31 +102,42 @@ bool wants_own_layout(const ConvShape& shape) {
   return shape.kernel > 1 && shape.stride > 1 && (shape.in_c >= 64 || shape.kernel > 3);
 }
 
+/// The forward primitive of training in fp32: it reads the layout of the weight gradient, unless that is slower.
+Forward::primitive_desc fp32_forward(const Builder& builder, const ConvShape& shape) {
+  auto free = builder.forward(builder.any_weights());
+  if (WeightGemm::pays(shape) || wants_own_layout(shape)) return free;
+  auto shared = builder.forward(builder.backward_weights().diff_weights_desc());
+  return is_slow(shared.impl_info_str()) ? free : shared;
+}
+
 }  // namespace
+
+bool has_bf16_products() noexcept {
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
+}
 
 Convolution::~Convolution() = default;
 
 Result<std::unique_ptr<Convolution>> Convolution::for_training(std::shared_ptr<Context> context,
                                                                const ConvShape& shape,
-                                                               bool needs_input_gradient) try {
-  const Builder builder(*context, shape);
+                                                               bool needs_input_gradient,
+                                                               Operands operands) try {
+  const Builder builder(*context, shape, operands);
   auto conv = std::unique_ptr<Convolution>(new Convolution());
   conv->shape_ = shape;
-  const Forward::primitive_desc free_forward =
-      builder.forward(builder.weights(memory::format_tag::any));
-  Forward::primitive_desc forward_desc = free_forward;
-  if (WeightGemm::pays(shape)) {
+  conv->operands_ = operands;
+  const bool fp32 = operands == Operands::kFp32;
+  const Forward::primitive_desc forward_desc =
+      fp32 ? fp32_forward(builder, shape) : builder.forward(builder.any_weights());
+  if (fp32 && WeightGemm::pays(shape)) {
     conv->gemm_ = std::make_unique<WeightGemm>(shape);
-    conv->master_ = to_layout(free_forward.weights_desc());
-    const Layout product = to_layout(builder.weights(memory::format_tag::ohwi));
+    conv->master_ = to_layout(forward_desc.weights_desc());
+    const Layout product = to_layout(builder.plain(memory::format_tag::ohwi));
     NPU_TRY(conv->gemm_to_master_, Primitive::reorder(context, product, conv->master_));
   } else {
-    const auto weights_desc = builder.backward_weights(free_forward);
+    const auto weights_desc = builder.backward_weights();
     conv->master_ = to_layout(weights_desc.diff_weights_desc());
-    forward_desc = builder.forward(weights_desc.diff_weights_desc());
-    if (wants_own_layout(shape) || is_slow(forward_desc.impl_info_str())) {
-      forward_desc = free_forward;
-    }
     NPU_TRY(conv->backward_weights_,
             Primitive::create(context, weights_desc.get(),
                               {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}));
@@ -116,13 +146,13 @@ Result<std::unique_ptr<Convolution>> Convolution::for_training(std::shared_ptr<C
   NPU_TRY(conv->forward_, Primitive::create(context, forward_desc.get(),
                                             {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}));
   if (needs_input_gradient) {
-    const auto data_desc = builder.backward_data(free_forward);
+    const auto data_desc = builder.backward_data();
     conv->backward_layout_ = to_layout(data_desc.weights_desc());
     NPU_TRY(conv->backward_data_,
             Primitive::create(context, data_desc.get(),
                               {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}));
   }
-  conv->plain_ = to_layout(builder.weights(memory::format_tag::oihw));
+  conv->plain_ = to_layout(builder.plain(memory::format_tag::oihw));
   NPU_TRY_VOID(conv->make_reorders(context));
   return conv;
 } catch (const dnnl::error& e) {
@@ -137,17 +167,23 @@ Result<std::unique_ptr<Convolution>> Convolution::for_evaluation(std::shared_ptr
   const Builder builder(*context, shape);
   auto conv = std::unique_ptr<Convolution>(new Convolution());
   conv->shape_ = shape;
-  Forward::primitive_desc desc =
-      builder.forward(trained == nullptr ? builder.weights(memory::format_tag::any)
-                                         : to_desc(trained->forward_layout_));
+  memory::desc weights = builder.any_weights();
+  if (trained != nullptr && trained->operands_ == Operands::kFp32) {
+    weights = to_desc(trained->forward_layout_);
+  } else if (trained != nullptr) {
+    // What fp32 operands would have: the bits of an evaluation do not depend on how was trained.
+    weights = fp32_forward(Builder(*context, trained->shape_), trained->shape_).weights_desc();
+  }
+  Forward::primitive_desc desc = builder.forward(weights);
   if (trained != nullptr && is_slow(desc.impl_info_str())) {
-    desc = builder.forward(to_desc(trained->master_));
+    const bool same_type = trained->operands_ == Operands::kFp32;
+    desc = builder.forward(same_type ? to_desc(trained->master_) : builder.any_weights());
   }
   conv->forward_layout_ = to_layout(desc.weights_desc());
   conv->master_ = trained == nullptr ? conv->forward_layout_ : trained->master_;
   NPU_TRY(conv->forward_,
           Primitive::create(context, desc.get(), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}));
-  conv->plain_ = to_layout(builder.weights(memory::format_tag::oihw));
+  conv->plain_ = to_layout(builder.plain(memory::format_tag::oihw));
   NPU_TRY_VOID(conv->make_reorders(context));
   return conv;
 } catch (const dnnl::error& e) {
@@ -193,25 +229,25 @@ std::string Convolution::implementations() const {
   return names;
 }
 
-void Convolution::make_forward_weights(const float* master, float* forward, std::byte* scratch) {
+void Convolution::make_forward_weights(const float* master, void* forward, std::byte* scratch) {
   to_forward_->execute({master, forward}, scratch);
 }
 
-void Convolution::make_backward_weights(const float* master, float* backward, std::byte* scratch) {
+void Convolution::make_backward_weights(const float* master, void* backward, std::byte* scratch) {
   to_backward_->execute({master, backward}, scratch);
 }
 
-void Convolution::forward(const float* src, const float* forward_weights, float* dst,
+void Convolution::forward(const void* src, const void* forward_weights, float* dst,
                           std::byte* scratch) {
   forward_->execute({src, forward_weights, dst}, scratch);
 }
 
-void Convolution::backward_data(const float* diff_dst, const float* backward_weights,
+void Convolution::backward_data(const void* diff_dst, const void* backward_weights,
                                 float* diff_src, std::byte* scratch) {
   backward_data_->execute({diff_dst, backward_weights, diff_src}, scratch);
 }
 
-void Convolution::backward_weights(const float* src, const float* diff_dst, float* diff_weights,
+void Convolution::backward_weights(const void* src, const void* diff_dst, float* diff_weights,
                                    std::byte* scratch) {
   backward_weights_->execute({src, diff_dst, diff_weights}, scratch);
 }

@@ -80,7 +80,7 @@ class BatchNormParity : public TorchParity {
     sut.passes.reduce_masked(dz.data(), kept.stored(), y.size(), sut.bn, kept_dz.stored());
     sut.finish_backward(y.size());
     sut.passes.bn_backward({.stored = kept_dz.stored()}, kept.stored(), y.size(), sut.bn, true,
-                           dy.data());
+                           {}, dy.data());
     exchange_.input("y", shape, y);
     exchange_.input("dz", shape, dz);
     exchange_.output("z", shape, z, grid_bound(format));
@@ -125,7 +125,7 @@ class BatchNormParity : public TorchParity {
                  .bn2 = projected ? &side.bn : nullptr},
                 n);
     sut.finish_backward(n);
-    passes.bn_backward({.stored = g.stored()}, y_kept.stored(), n, sut.bn, false, dy.data());
+    passes.bn_backward({.stored = g.stored()}, y_kept.stored(), n, sut.bn, false, {}, dy.data());
     exchange_.input("y", shape, y);
     exchange_.input("residual", shape, residual);
     exchange_.input("dx", shape, dx);
@@ -138,7 +138,7 @@ class BatchNormParity : public TorchParity {
       return;
     }
     side.finish_backward(n);
-    passes.bn_backward({.stored = g.stored()}, side_kept.stored(), n, side.bn, false, dy2.data());
+    passes.bn_backward({.stored = g.stored()}, side_kept.stored(), n, side.bn, false, {}, dy2.data());
     exchange_.output("dresidual", shape, dy2, grid_bound(format));
     results("2", side);
   }

@@ -55,7 +55,7 @@ class Layer {
     bn.begin_backward();
     passes.reduce_masked(dz.data(), as_stored(y.data()), y.size(), bn, {});
     bn.finish_backward(y.size() / bn.channels);
-    passes.bn_backward({.fp32 = dz.data()}, as_stored(y.data()), y.size(), bn, true, dy.data());
+    passes.bn_backward({.fp32 = dz.data()}, as_stored(y.data()), y.size(), bn, true, {}, dy.data());
     return dy;
   }
 

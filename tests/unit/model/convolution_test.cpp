@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -181,14 +182,121 @@ TEST_P(ConvolutionOf, PlainWeightsSurviveTheRoundTrip) {
   EXPECT_EQ(back, plain_);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, ConvolutionOf,
+const auto kShapes =
     testing::Values(ConvShape{2, 7, 9, 1, 16, 3, 1}, ConvShape{2, 9, 9, 16, 16, 3, 1},
                     ConvShape{3, 8, 8, 16, 32, 3, 2}, ConvShape{2, 21, 21, 3, 64, 7, 2},
                     ConvShape{2, 6, 6, 64, 256, 1, 1}, ConvShape{2, 7, 7, 64, 128, 1, 2},
                     ConvShape{2, 7, 7, 128, 128, 3, 2}, ConvShape{1, 1, 1, 64, 64, 3, 1},
                     ConvShape{3, 13, 17, 32, 48, 3, 1}, ConvShape{2, 14, 13, 128, 64, 1, 2},
-                    ConvShape{2, 3, 7, 128, 24, 1, 1}));
+                    ConvShape{2, 3, 7, 128, 24, 1, 1});
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ConvolutionOf, kShapes);
+
+/// Values that bf16 holds, in both types.
+struct Bf16Values {
+  explicit Bf16Values(std::vector<float> random) : fp32(std::move(random)) {
+    for (float& value : fp32) {
+      const auto bits = std::bit_cast<uint32_t>(value);
+      const uint32_t nearest_even = bits + 0x7fffU + ((bits >> 16) & 1U);
+      bf16.push_back(static_cast<uint16_t>(nearest_even >> 16));
+      value = std::bit_cast<float>(uint32_t{bf16.back()} << 16);
+    }
+  }
+  std::vector<float> fp32;
+  std::vector<uint16_t> bf16;
+};
+
+/// Products of two bf16 values are exact in fp32, so the bounds are those of fp32 operands.
+class Bf16ConvolutionOf : public testing::TestWithParam<ConvShape> {
+ protected:
+  void SetUp() override {
+    if (!has_bf16_products()) GTEST_SKIP() << "this processor does not multiply bf16";
+    auto context = Context::create();
+    ASSERT_TRUE(context);
+    auto made = Convolution::for_training(*context, shape_, true, Operands::kBf16);
+    ASSERT_TRUE(made) << made.error().message;
+    sut_ = std::move(*made);
+    scratch_ = std::make_unique<Buffer>(sut_->scratch_bytes());
+    master_ = std::make_unique<Buffer>(sut_->weights_bytes());
+    // Not rounded beforehand: making the copies rounds to nearest even.
+    sut_->from_plain(unrounded_.data(), master_->floats(), scratch_->bytes());
+  }
+
+  static Bf16Values values(int n, int h, int w, int c, uint32_t seed) {
+    return Bf16Values(test::random_values(static_cast<size_t>(n * h * w * c), seed));
+  }
+
+  const ConvShape& shape_ = GetParam();
+  Bf16Values src_ = values(shape_.batch, shape_.in_h, shape_.in_w, shape_.in_c, 1);
+  Bf16Values diff_ = values(shape_.batch, shape_.out_h(), shape_.out_w(), shape_.out_c, 3);
+  std::vector<float> unrounded_ = test::random_values(
+      static_cast<size_t>(shape_.out_c * shape_.in_c * shape_.kernel * shape_.kernel), 2);
+  Bf16Values weights_{unrounded_};
+  std::unique_ptr<Convolution> sut_;
+  std::unique_ptr<Buffer> scratch_, master_;
+};
+
+TEST_P(Bf16ConvolutionOf, ForwardMatchesPlainLoops) {
+  std::vector<double> want(diff_.fp32.size());
+  each_product(shape_, [&](size_t x, size_t w, size_t y) {
+    want[y] += static_cast<double>(src_.fp32[x]) * static_cast<double>(weights_.fp32[w]);
+  });
+  ASSERT_NE(sut_->forward_weights_bytes(), 0u);
+  Buffer own(sut_->forward_weights_bytes());
+  sut_->make_forward_weights(master_->floats(), own.bytes(), scratch_->bytes());
+  std::vector<float> got(want.size());
+  sut_->forward(src_.bf16.data(), own.bytes(), got.data(), scratch_->bytes());
+  EXPECT_LE(largest_difference(want, got.data()), 6e-5) << sut_->implementations();
+}
+
+TEST_P(Bf16ConvolutionOf, InputGradientMatchesPlainLoops) {
+  std::vector<double> want(src_.fp32.size());
+  each_product(shape_, [&](size_t x, size_t w, size_t y) {
+    want[x] += static_cast<double>(diff_.fp32[y]) * static_cast<double>(weights_.fp32[w]);
+  });
+  ASSERT_NE(sut_->backward_weights_bytes(), 0u);
+  Buffer own(sut_->backward_weights_bytes());
+  sut_->make_backward_weights(master_->floats(), own.bytes(), scratch_->bytes());
+  std::vector<float> got(want.size());
+  sut_->backward_data(diff_.bf16.data(), own.bytes(), got.data(), scratch_->bytes());
+  EXPECT_LE(largest_difference(want, got.data()), 6e-5) << sut_->implementations();
+}
+
+TEST_P(Bf16ConvolutionOf, WeightGradientMatchesPlainLoops) {
+  std::vector<double> want(unrounded_.size());
+  each_product(shape_, [&](size_t x, size_t w, size_t y) {
+    want[w] += static_cast<double>(src_.fp32[x]) * static_cast<double>(diff_.fp32[y]);
+  });
+  Buffer gradient(sut_->weights_bytes());
+  sut_->backward_weights(src_.bf16.data(), diff_.bf16.data(), gradient.floats(),
+                         scratch_->bytes());
+  std::vector<float> got(want.size());
+  sut_->to_plain(gradient.floats(), got.data(), scratch_->bytes());
+  EXPECT_LE(largest_difference(want, got.data()), 2e-4) << sut_->implementations();
+}
+
+TEST_P(Bf16ConvolutionOf, EvaluationReadsTheSameWeightsInFp32) {
+  std::vector<double> want(diff_.fp32.size());
+  each_product(shape_, [&](size_t x, size_t w, size_t y) {
+    want[y] += static_cast<double>(src_.fp32[x]) * static_cast<double>(unrounded_[w]);
+  });
+  auto context = Context::create();
+  ASSERT_TRUE(context);
+  auto eval = Convolution::for_evaluation(*context, shape_, sut_.get());
+  ASSERT_TRUE(eval) << eval.error().message;
+  Buffer scratch((*eval)->scratch_bytes());
+  Buffer own((*eval)->forward_weights_bytes());
+  const float* weights = master_->floats();
+  if ((*eval)->forward_weights_bytes() != 0) {
+    (*eval)->make_forward_weights(weights, own.floats(), scratch.bytes());
+    weights = own.floats();
+  }
+  std::vector<float> got(want.size());
+  (*eval)->forward(src_.fp32.data(), weights, got.data(), scratch.bytes());
+  EXPECT_LE(largest_difference(want, got.data()), 6e-5) << (*eval)->implementations();
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Bf16ConvolutionOf, kShapes);
 
 }  // namespace
 }  // namespace npu::model

@@ -106,9 +106,10 @@ void run_backward(const Kernels& k, Data& d) {
                      .dot = d.sums[1].data()},
                     d.extent);
   }
-  for (const int variant : {0, 1, 2, 3}) {
+  for (const int variant : {0, 1, 2, 3, 4, 5, 6, 7}) {
     const bool masked = (variant & 1) != 0;
     const bool from_stored = (variant & 2) != 0;
+    const bool keep = (variant & 4) != 0;
     k.bn_backward({.dz = from_stored ? d.kept.data() : nullptr,
                    .dz_fp32 = from_stored ? nullptr : d.out.data(),
                    .y = d.y.data(),
@@ -118,7 +119,8 @@ void run_backward(const Kernels& k, Data& d) {
                    .a = d.vectors[3].data(),
                    .b = d.vectors[4].data(),
                    .c = d.vectors[5].data(),
-                   .out = d.out.data()},
+                   .keep = keep ? d.kept.data() : nullptr,
+                   .out = keep ? nullptr : d.out.data()},
                   d.extent);
   }
   for (const int variant : {0, 1, 2, 3, 4, 5}) {
