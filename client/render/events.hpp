@@ -28,6 +28,7 @@ struct StartEvent {
   int rank_batch = 0;
   int64_t steps_per_epoch = 0;
   int epochs = 0;
+  int eval_every = 1;  // epochs between validations
   double lr = 0;
   std::string schedule;
   uint64_t seed = 0;

@@ -27,7 +27,7 @@ void visit(auto&& f, Is<StartEvent> auto& e) {
   f("precision", e.precision), f("algorithm", e.algorithm), f("daemon", e.daemon);
   f("data", e.data), f("world", e.world), f("devices", e.devices);
   f("global_batch", e.global_batch), f("rank_batch", e.rank_batch);
-  f("steps_per_epoch", e.steps_per_epoch), f("epochs", e.epochs), f("lr", e.lr);
+  f("steps_per_epoch", e.steps_per_epoch), f("epochs", e.epochs), f("eval_every", e.eval_every), f("lr", e.lr);
   f("schedule", e.schedule), f("seed", e.seed);
   f("resumed_step", e.resumed_step), f("resumed_from", e.resumed_from);
   f("pretrained", e.pretrained);

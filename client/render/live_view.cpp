@@ -52,6 +52,14 @@ std::string speed_line(const StepEvent& e, const std::optional<RankSkew>& skew, 
   return joined(fields, columns);
 }
 
+/// Validations at the ends of `epoch` and those after it: every eval_every epochs and after the last.
+int validations_left(const LiveState& state, int epoch) {
+  if (epoch >= state.epochs) return 0;
+  const int every = std::max(state.eval_every, 1);
+  const int multiples = state.epochs / every - epoch / every;
+  return multiples + (state.epochs % every != 0 ? 1 : 0);
+}
+
 }  // namespace
 
 double job_eta_s(const LiveState& state) {
@@ -60,11 +68,11 @@ double job_eta_s(const LiveState& state) {
   const int left_epochs = std::max(state.epochs - e.epoch - 1, 0);
   const auto steps =
       static_cast<double>(e.steps_per_epoch - e.step_in_epoch + left_epochs * e.steps_per_epoch);
-  double validation = (left_epochs + 1) * state.validation_s;
+  double validation = validations_left(state, e.epoch) * state.validation_s;
   if (state.val) {
     const ValStepEvent& v = *state.val;
     const double one = static_cast<double>(v.steps_per_epoch) * v.batch_avg_s;
-    validation = left_epochs * one +
+    validation = validations_left(state, e.epoch + 1) * one +
                  static_cast<double>(v.steps_per_epoch - v.step_in_epoch) * v.batch_avg_s;
   }
   return steps * e.batch_avg_s + validation;

@@ -20,6 +20,7 @@ struct RankSkew {
 /// All that is known now. One of `step` and `val` is shown, the newer one.
 struct LiveState {
   int epochs = 0;
+  int eval_every = 1;
   std::optional<StepEvent> step;
   std::optional<ValStepEvent> val;
   double validation_s = 0;  // what the last validation took

@@ -21,7 +21,7 @@ void TextRenderer::on_event(const Event& event) {
       Overloaded{
           [&](const StartEvent& e) {
             start_ = e;
-            state_ = {.epochs = e.epochs};
+            state_ = {.epochs = e.epochs, .eval_every = e.eval_every};
             print(out_, format_start(e));
           },
           [&](const StepEvent& e) { step(e); },
@@ -92,7 +92,7 @@ void TextRenderer::ask_for_skew() {
 void TextRenderer::hide() { out_.write(area_.erase(size().columns)); }
 
 void TextRenderer::finish() {
-  state_ = {.epochs = state_.epochs};
+  state_ = {.epochs = state_.epochs, .eval_every = state_.eval_every};
   hide();
 }
 

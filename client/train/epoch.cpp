@@ -77,6 +77,16 @@ data::Pass val_pass(const Replica& replica, const Feed& feed, int epoch) {
   return {&set, data::val_plan(set.size(), job.world(), replica.rank(), job.rank_batch()), epoch};
 }
 
+Result<void> announce_next(const Replica& replica, const Feed& feed, const EpochOptions& o) {
+  if (o.validation_follows) {
+    feed.loader.announce(val_pass(replica, feed, o.epoch));
+    return {};
+  }
+  NPU_TRY(data::Pass pass, train_pass(replica, feed, o.epoch + 1, 0));
+  feed.loader.announce(std::move(pass));
+  return {};
+}
+
 void add_metrics(TrainState& state, const StepMetrics& metrics, int batch) {
   if (metrics.skipped) ++state.skipped_steps;
   // A skipped step may have no loss to speak of; it must not spoil the epoch's average.
@@ -95,7 +105,7 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
   const Job& job = replica.job();
   NPU_TRY(data::Pass pass, train_pass(replica, feed, o.epoch, state.step_in_epoch));
   feed.loader.begin(std::move(pass));
-  feed.loader.announce(val_pass(replica, feed, o.epoch));
+  NPU_TRY_VOID(announce_next(replica, feed, o));
   Stepper stepper(replica, job.precision.amp ? state.scaler : std::nullopt);
   EpochResult result;
   Timing timing;

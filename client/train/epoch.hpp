@@ -35,6 +35,7 @@ struct EpochOptions {
   std::function<double(int64_t step_in_epoch)> lr;  // learning rate of a step, counted from 0
   int64_t stop_at_step = INT64_MAX;                 // global step after which training ends
   int64_t checkpoint_every_steps = 0;               // 0 = never
+  bool validation_follows = true;                   // else the next epoch: what the loader prepares ahead
 };
 
 struct EpochResult {

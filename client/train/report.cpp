@@ -58,6 +58,7 @@ StartEvent start_event(Replica& replica, const std::string& data, int64_t steps_
   e.rank_batch = job.rank_batch();
   e.steps_per_epoch = steps_per_epoch;
   e.epochs = job.train.epochs;
+  e.eval_every = job.train.eval_every;
   e.lr = job.optimizer.lr;
   e.schedule = schedule_name(job.schedule.kind);
   e.seed = job.seed;

@@ -91,6 +91,10 @@ class Trainer {
 
   [[nodiscard]] int64_t stop_at() const { return job_.train.stop_after_steps.value_or(INT64_MAX); }
 
+  [[nodiscard]] bool validation_due(int epoch) const {
+    return epoch + 1 == job_.train.epochs || (epoch + 1) % job_.train.eval_every == 0;
+  }
+
   [[nodiscard]] Result<EpochResult> train_steps() {
     const int epoch = state_.next_epoch;
     EpochOptions o;
@@ -100,6 +104,7 @@ class Trainer {
     o.lr = [this, epoch](int64_t step) { return schedule_.at(epoch, step); };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
     o.stop_at_step = stop_at();
+    o.validation_follows = validation_due(epoch);
     NPU_TRY(const EpochResult trained,
             train_epoch(replica_, feed_, o, state_, events_,
                         [this](const TrainState&) { return save(false); }));
@@ -113,7 +118,7 @@ class Trainer {
     const int epoch = state_.next_epoch;
     const bool last = epoch + 1 == job_.train.epochs;
     Validated validated;
-    if (last || (epoch + 1) % job_.train.eval_every == 0) {
+    if (validation_due(epoch)) {
       NPU_TRY(validated.weights, validate(replica_, feed_, epoch, events_));
       NPU_TRY(validated.average, validate_average(epoch));
     }

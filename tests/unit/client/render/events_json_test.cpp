@@ -28,6 +28,7 @@ StartEvent start_event() {
           .rank_batch = 32,
           .steps_per_epoch = 235,
           .epochs = 2,
+          .eval_every = 5,
           .lr = 0.1,
           .schedule = "cosine",
           .seed = 18'446'744'073'709'551'615u,

@@ -73,5 +73,14 @@ TEST(LiveView, JobTakesTheValidationsToo) {
   EXPECT_LT(job_eta_s(state), 0);
 }
 
+TEST(LiveView, JobTakesOnlyTheValidationsThatAreDue) {
+  LiveState state = half_way();  // epoch 0 of 2, 75 s of steps left
+  state.validation_s = 10;
+  state.eval_every = 2;
+  EXPECT_DOUBLE_EQ(job_eta_s(state), 75 + 10);
+  state.eval_every = 3;  // after the last epoch all the same
+  EXPECT_DOUBLE_EQ(job_eta_s(state), 75 + 10);
+}
+
 }  // namespace
 }  // namespace npu::client
