@@ -30,6 +30,9 @@ namespace npu::config {
 /// Keys, types, defaults and one line of explanation each.
 [[nodiscard]] std::string schema_text();
 
+/// `text` as one YAML scalar that the loader reads as text: plain where that is safe beyond doubt, else quoted.
+[[nodiscard]] std::string yaml_scalar(std::string_view text);
+
 /// A key and its value as YAML, such as "optimizer.lr" and "0.1".
 struct Setting {
   std::string key, value;

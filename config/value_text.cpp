@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 
+#include "config/load.hpp"
+
 namespace npu::config {
 
 std::string describe(const Node& node) {
@@ -63,8 +65,8 @@ std::string duration_bound(double ms) {
 namespace {
 
 bool plain_is_safe(std::string_view text) {
-  constexpr std::array<std::string_view, 4> kNulls = {"null", "Null", "NULL", "~"};
-  if (text.empty() || std::ranges::find(kNulls, text) != kNulls.end()) return false;
+  constexpr std::array<std::string_view, 6> kWords = {"null", "Null", "NULL", "~", "true", "false"};
+  if (text.empty() || std::ranges::find(kWords, text) != kWords.end()) return false;
   const auto safe = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '/' || c == '-';
@@ -72,8 +74,9 @@ bool plain_is_safe(std::string_view text) {
   return text.front() != '-' && text.front() != '.' && std::ranges::all_of(text, safe);
 }
 
-// Double-quoted YAML with escapes unless the text is plain beyond doubt.
-std::string yaml_text(std::string_view text) {
+}  // namespace
+
+std::string yaml_scalar(std::string_view text) {
   if (plain_is_safe(text)) return std::string(text);
   std::string out = "\"";
   for (const char c : text) {
@@ -90,6 +93,8 @@ std::string yaml_text(std::string_view text) {
   return out + '"';
 }
 
+namespace {
+
 class Printer {
  public:
   explicit Printer(const Field& field) : field_(field) {}
@@ -99,12 +104,12 @@ class Printer {
   std::string operator()(const int64_t* v) const { return fmt::format("{}", *v); }
   std::string operator()(const uint64_t* v) const { return fmt::format("{}", *v); }
   std::string operator()(const double* v) const { return fmt::format("{}", *v); }
-  std::string operator()(const std::string* v) const { return yaml_text(*v); }
+  std::string operator()(const std::string* v) const { return yaml_scalar(*v); }
   std::string operator()(const std::optional<int64_t>* v) const {
     return *v ? fmt::format("{}", **v) : "null";
   }
   std::string operator()(const std::optional<std::string>* v) const {
-    return *v ? yaml_text(**v) : "null";
+    return *v ? yaml_scalar(**v) : "null";
   }
   std::string operator()(const std::vector<int>* v) const {
     return fmt::format("[{}]", fmt::join(*v, ", "));
@@ -119,7 +124,7 @@ class Printer {
   std::string operator()(EnumSlot v) const {
     return *v.value < field_.choices.size() ? std::string(field_.choices[*v.value]) : "?";
   }
-  std::string operator()(NameSlot v) const { return yaml_text(*v.value); }
+  std::string operator()(NameSlot v) const { return yaml_scalar(*v.value); }
   std::string operator()(BytesSlot v) const { return bytes_text(*v.value); }
   std::string operator()(DevicesSlot v) const {
     return fmt::format("[{}]", fmt::join(*v.value, ", "));
@@ -128,7 +133,7 @@ class Printer {
     return *v.value == 0 ? "dynamic" : fmt::format("{}", *v.value);
   }
   std::string operator()(ResumeSlot v) const {
-    if (*v.kind == ResumeKind::kPath) return yaml_text(*v.path);
+    if (*v.kind == ResumeKind::kPath) return yaml_scalar(*v.path);
     if (*v.kind == ResumeKind::kBest) return "best";
     return *v.kind == ResumeKind::kAuto ? "auto" : "never";
   }

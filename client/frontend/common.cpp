@@ -5,6 +5,7 @@
 
 #include "client/frontend/host.hpp"
 #include "config/diagnostics.hpp"
+#include "config/load.hpp"
 
 namespace npu::frontend {
 namespace {
@@ -101,7 +102,7 @@ void set_folder(JobWriter& job, const DataFacts& data, std::string_view from) {
   constexpr std::array<const char*, 4> kNames = {"imagefolder", "idx", "cifar10", "cifar100"};
   const bool folder = data.format == DataFormat::kImageFolder;
   job.set("data.format", kNames.at(static_cast<size_t>(data.format)));
-  job.set("data.path", yaml_scalar(data.path), from);
+  job.set("data.path", config::yaml_scalar(data.path), from);
   job.set("data.augment", folder ? "imagenet" : "cifar");
 }
 
@@ -110,7 +111,7 @@ void set_resume(JobWriter& job, const Given& given, const Surroundings& around,
   if (!given.has("resume")) return job.set("checkpoint.resume", std::string(otherwise));
   const std::string value = given.text("resume");
   const bool word = value == "auto" || value == "best" || value == "never";
-  job.set("checkpoint.resume", word ? value : yaml_scalar(around.resume_folder), "--resume");
+  job.set("checkpoint.resume", word ? value : config::yaml_scalar(around.resume_folder), "--resume");
 }
 
 Result<std::string> loss_scale_text(const Given& given, std::string_view otherwise) {

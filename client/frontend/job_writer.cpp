@@ -11,14 +11,6 @@ bool is_alnum(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-bool is_plain(std::string_view text) {
-  const bool begins = !text.empty() && (is_alnum(text.front()) || text.front() == '/');
-  const bool safe = std::ranges::all_of(text, [](char c) {
-    return is_alnum(c) || std::string_view("_./-").find(c) != std::string_view::npos;
-  });
-  return begins && safe && text != "null" && text != "true" && text != "false";
-}
-
 // A comment ends with its line.
 std::string one_line(std::string_view text) {
   std::string out(text);
@@ -53,23 +45,6 @@ std::string JobWriter::text(std::string_view head) const {
     }
   }
   return out;
-}
-
-std::string yaml_scalar(std::string_view text) {
-  if (is_plain(text)) return std::string(text);
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < ' ' || byte == 127) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 std::string run_name(std::string_view arch, std::string_view data) {

@@ -28,9 +28,6 @@ class JobWriter {
   std::vector<Section> sections_;
 };
 
-/// `text` as one YAML scalar that the loader reads as text: plain where that is safe, else quoted.
-[[nodiscard]] std::string yaml_scalar(std::string_view text);
-
 /// A run's name from words: lower case, what a name cannot hold becomes '-', at most 64.
 [[nodiscard]] std::string run_name(std::string_view arch, std::string_view data);
 

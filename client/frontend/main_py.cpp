@@ -1,16 +1,17 @@
 // PyTorch's ImageNet main.py, with the flags that its move to NPUs added.
 #include "client/frontend/common.hpp"
+#include "config/load.hpp"
 
 namespace npu::frontend {
 namespace {
 
 Result<void> set_model(JobWriter& job, const Given& given, const Surroundings& around) {
   const bool dummy = given.on("dummy");
-  job.set("model.arch", yaml_scalar(given.text("arch", "resnet18")), "--arch");
+  job.set("model.arch", config::yaml_scalar(given.text("arch", "resnet18")), "--arch");
   job.set("model.num_classes", fmt::format("{}", dummy ? 1000 : around.data.num_classes),
           dummy ? "ImageNet's" : "class folders in train/");
   if (given.has("pretrained")) {
-    job.set("model.pretrained", yaml_scalar(around.pretrained_file), "--pretrained");
+    job.set("model.pretrained", config::yaml_scalar(around.pretrained_file), "--pretrained");
   }
   return {};
 }
@@ -64,8 +65,8 @@ Result<Translation> translate_main_py(const Given& given, const Surroundings& ar
   NPU_TRY(const std::string workers, given.integer("workers", "4"));
   JobWriter job;
   const std::string data = given.on("dummy") ? "dummy" : around.data.name;
-  job.set("name", yaml_scalar(run_name(given.text("arch", "resnet18"), data)));
-  job.set("devices", yaml_scalar(devices.value), devices.from);
+  job.set("name", config::yaml_scalar(run_name(given.text("arch", "resnet18"), data)));
+  job.set("devices", config::yaml_scalar(devices.value), devices.from);
   job.set("seed", seed, "--seed");
   job.set("profile", "pytorch");
   NPU_TRY_VOID(set_model(job, given, around));

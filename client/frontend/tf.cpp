@@ -5,6 +5,7 @@
 
 #include "client/frontend/common.hpp"
 #include "config/diagnostics.hpp"
+#include "config/load.hpp"
 
 namespace npu::frontend {
 namespace {
@@ -23,11 +24,11 @@ Result<void> one_of(const Given& given, std::string_view flag,
 
 Result<void> set_data(JobWriter& job, const Given& given, const Surroundings& around) {
   const bool synthetic = given.on("use_synthetic_data");
-  job.set("model.arch", yaml_scalar(given.text("arch", "resnet50")));
+  job.set("model.arch", config::yaml_scalar(given.text("arch", "resnet50")));
   // TensorFlow's ImageNet has a class 0 for background.
   job.set("model.num_classes", fmt::format("{}", synthetic ? 1001 : around.data.num_classes));
   if (given.has("pretrained_filepath")) {
-    job.set("model.pretrained", yaml_scalar(around.pretrained_file), "--pretrained_filepath");
+    job.set("model.pretrained", config::yaml_scalar(around.pretrained_file), "--pretrained_filepath");
   }
   if (synthetic) {
     set_imagenet_sized(job, "--use_synthetic_data");
@@ -134,8 +135,8 @@ Result<Translation> translate_tf(const Given& given, const Surroundings& around)
   NPU_TRY(const DeviceChoice devices, choose_devices(given, around.all_devices));
   NPU_TRY(const std::string seed, given.integer("seed", "0"));
   JobWriter job;
-  job.set("name", yaml_scalar(name_of(given, around)));
-  job.set("devices", yaml_scalar(devices.value), devices.from);
+  job.set("name", config::yaml_scalar(name_of(given, around)));
+  job.set("devices", config::yaml_scalar(devices.value), devices.from);
   job.set("seed", seed);
   job.set("profile", "tf", "--profile tf");
   NPU_TRY_VOID(set_data(job, given, around));
@@ -146,7 +147,7 @@ Result<Translation> translate_tf(const Given& given, const Surroundings& around)
   job.set("checkpoint.every_epochs", "1");
   set_resume(job, given, around, given.on("clean") ? "never" : "auto");
   if (given.has("model_dir")) {
-    job.set("output.dir", yaml_scalar(given.text("model_dir")), "--model_dir");
+    job.set("output.dir", config::yaml_scalar(given.text("model_dir")), "--model_dir");
   }
   if (given.on("enable_tensorboard")) {
     job.set("output.tensorboard", "true", "--enable_tensorboard");

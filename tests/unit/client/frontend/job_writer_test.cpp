@@ -25,7 +25,7 @@ TEST(JobWriter, NoTextOfAUserBecomesYaml) {
     JobWriter sut;
     sut.set("name", "a");
     sut.set("data.format", "imagefolder");
-    sut.set("data.path", yaml_scalar(path), path);
+    sut.set("data.path", config::yaml_scalar(path), path);
     const auto job = config::load_job_text(sut.text(path), "t");
     ASSERT_TRUE(job) << job.error().message;
     EXPECT_EQ(job->data.path, path);
