@@ -46,14 +46,17 @@ def overrides(args, folder):
 
 
 def recipe(args, folder):
-    """The job's effective values as {"train.epochs": "15", ...}."""
+    """The job's effective values as {"train.epochs": 15, ...}."""
     command = [os.path.join(args.build, "bin/npu"), "config", "print", JOB] + overrides(args, folder)
     values, section = {}, ""
     for line in subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
-        key, _, value = line.strip().partition(":")
+        key, _, text = line.strip().partition(":")
         if not line.startswith(" "):
-            section = key + "." if not value else ""
-        values[section + key] = value.strip()
+            section = key + "." if not text else ""
+        try:
+            values[section + key] = json.loads(text)  # numbers, lists of numbers, true and false read the same
+        except ValueError:
+            values[section + key] = text.strip()
     return values
 
 
@@ -77,12 +80,8 @@ def run_npu(args, folder):
 
 def run_torch(args, folder):
     """Accuracy of the last epoch and seconds of the training loop."""
-    job = recipe(args, folder)
-    command = ["/usr/bin/python3", os.path.join(HERE, "torch_cifar.py"), folder,
-               "--epochs", job["train.epochs"], "--batch", job["train.batch_size"], "--lr", job["optimizer.lr"],
-               "--weight-decay", job["optimizer.weight_decay"], "--warmup-epochs", job["schedule.warmup_epochs"],
-               "--warmup-start", job["schedule.warmup_start"], "--label-smoothing", job["train.label_smoothing"],
-               "--seed", job["seed"], "--threads", str(os.cpu_count())]
+    command = ["/usr/bin/python3", os.path.join(HERE, "torch_cifar.py"), folder, json.dumps(recipe(args, folder)),
+               "--threads", str(os.cpu_count())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         for line in run.stdout:
             print("torch", line.strip(), file=args.log, flush=True)
