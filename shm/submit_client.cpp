@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstring>
 
+#include "shm/base/failpoint.hpp"
 #include "shm/futex.hpp"
 
 namespace npu::shm {
@@ -56,6 +57,7 @@ void Submitter::write_entry(uint64_t ticket, const Request& request) noexcept {
   entry.count = request.count;
   entry.send_offset = request.send_offset;
   entry.recv_offset = request.recv_offset;
+  NPU_FAILPOINT("coll.entry_half_written");
   entry.scale = request.scale;
   entry.communicator = request.communicator;
   entry.timeout_ms = request.timeout_ms;
@@ -87,6 +89,7 @@ bool Submitter::somebody_missing(uint64_t before, size_t n, const Arrival& arriv
 
 void Submitter::announce(uint64_t first, size_t n, uint64_t before,
                          const Arrival& arrival) noexcept {
+  NPU_FAILPOINT("coll.before_kick");
   // Whoever is missing for the first of these operations will ring when it arrives. But the engine
   // takes tickets in order: what another thread published behind these tickets, perhaps for another
   // communicator, was held up until now. seq_cst: a claim that is not seen here comes after these
@@ -101,6 +104,7 @@ void Submitter::announce(uint64_t first, size_t n, uint64_t before,
 
 std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
                                           const Arrival& arrival) noexcept {
+  NPU_FAILPOINT("coll.before_submit");
   // Read before the ticket is claimed: with two threads, what this thread submits is then never
   // older than operation number `before` of the communicator.
   const bool counted = arrival.slot < kMaxCommunicators;
@@ -126,6 +130,7 @@ std::optional<uint64_t> Submitter::submit(std::span<const Request> requests,
     write_entry(ticket + i, requests[i]);
   }
   announce(ticket, requests.size(), before, arrival);
+  NPU_FAILPOINT("coll.after_submit");
   return ticket;
 }
 

@@ -1,6 +1,11 @@
 #include "client/api/connection.hpp"
 
+#include <sys/socket.h>
+
+#include <array>
+
 #include "client/version.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::client {
 
@@ -36,6 +41,17 @@ Result<Connection> Connection::open(const std::string& socket) {
   }
   connection.welcome_ = answer.as<shm::Welcome>();
   return connection;
+}
+
+void Connection::misbehave() noexcept {
+  if (NPU_FAILPOINT_ASKED("client.close_connection", failpoint::Action::kClose)) {
+    (void)::shutdown(fd_.get(), SHUT_RDWR);
+  }
+  if (NPU_FAILPOINT_ASKED("client.garbage_message", failpoint::Action::kGarbage)) {
+    std::array<uint64_t, 8> garbage;
+    garbage.fill(~uint64_t{0});
+    (void)::send(fd_.get(), garbage.data(), sizeof(garbage), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
 }
 
 Result<shm::Received> Connection::receive(Deadline deadline) {

@@ -28,6 +28,7 @@ class Connection {
   [[nodiscard]] uint64_t next_request() noexcept { return ++request_; }
   template <typename M>
   [[nodiscard]] Result<void> send(const M& message) {
+    misbehave();
     return shm::send_message(fd_.get(), message);
   }
   /// The next message; an ErrorReply becomes an error. Errors: unavailable (daemon gone),
@@ -37,9 +38,12 @@ class Connection {
   [[nodiscard]] const shm::Welcome& welcome() const noexcept { return welcome_; }
   [[nodiscard]] const std::string& socket() const noexcept { return socket_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// Nothing is sent or received from here on.
+  void close() noexcept { fd_.reset(); }
 
  private:
   Connection(UniqueFd fd, std::string socket) : fd_(std::move(fd)), socket_(std::move(socket)) {}
+  void misbehave() noexcept;  // where a failpoint asks for it
   UniqueFd fd_;
   std::string socket_;
   shm::Welcome welcome_{};

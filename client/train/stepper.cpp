@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "shm/base/failpoint.hpp"
+
 namespace npu::client {
 namespace {
 
@@ -49,6 +51,7 @@ Result<void> Stepper::pass(const data::Batch& batch) {
   if (last_pass()) fill_metrics(batch.n);
   reducer_.begin_pass();
   NPU_TRY_VOID(network.backward(on_bucket_, reduction_.scale * loss_scale()));
+  NPU_FAILPOINT("train.after_backward");
   NPU_TRY_VOID(replica_.network_error());
   return reducer_.check();
 }
@@ -101,6 +104,7 @@ void Stepper::bucket_ready(size_t bucket) {
     if (!last_pass()) return sum->keep(replica_.network(), bucket, passes_ == 1);
     sum->add_to(replica_.network(), bucket);
   }
+  NPU_FAILPOINT("train.before_all_reduce");
   reducer_.submit(bucket);
 }
 

@@ -7,6 +7,7 @@
 #include "daemon/collectives/prepare.hpp"
 #include "daemon/collectives/split.hpp"
 #include "shm/base/clock.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -66,6 +67,7 @@ bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
 bool EngineRun::accept(Pending& pending, uint64_t now, RunFailure& failure) noexcept {
   const uint32_t r = pending.rank;
   pending.arrived_ns = now;
+  NPU_FAILPOINT("engine.gathering");
   const auto broke = [&](std::string_view what) {
     failure = {Code::kInvalidArgument, static_cast<int32_t>(r),
                fmt::format("rank {} (pid {}) broke the submission protocol ({})", r,
@@ -292,6 +294,7 @@ void EngineRun::free_destroyed() noexcept {
 
 bool EngineRun::step(Running& running) noexcept {
   Active& a = running.active;
+  NPU_FAILPOINT("engine.slice");
   bool moved = false;
   if (a.algorithm == shm::Algorithm::kRing) {
     moved = step_ring(a, running.group->ring, helpers_, !aborted_);
@@ -368,6 +371,7 @@ void EngineRun::finish(Running& running) noexcept {
 
 void EngineRun::answer(Pending& pending, const shm::CompletionFields& fields) noexcept {
   queues_.remove(pending, now_);
+  NPU_FAILPOINT("engine.before_completion");
   writers_[pending.rank].publish(pending.s.ticket, fields);
 }
 
@@ -379,6 +383,7 @@ void EngineRun::complete_group(Group& group, shm::CompletionFields fields,
   for (uint32_t m = 0; m < group.size; ++m) answer(*g.by_member[m], fields);
   group.matcher.pop(now_);
   memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
+  NPU_FAILPOINT("engine.before_wake");
   ring_board(*memory_, group.rank_mask);
 }
 

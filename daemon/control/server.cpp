@@ -16,6 +16,7 @@
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
 #include "daemon/version.hpp"
+#include "shm/base/failpoint.hpp"
 #include "shm/format/printable.hpp"
 #include "shm/paths.hpp"
 
@@ -173,6 +174,7 @@ void Server::Impl::accept_clients() {
       log("ctl").warn("refusing a client sessions={}", sessions_.size());
       continue;
     }
+    NPU_FAILPOINT("ctl.after_accept");
     auto peer = identify_peer(fd.get());
     if (!peer) continue;
     auto session = std::make_unique<Session>();
