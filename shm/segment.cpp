@@ -145,6 +145,7 @@ std::byte* Mapping::data() const noexcept {
   return region_ ? static_cast<std::byte*>(region_->get_address()) : nullptr;
 }
 uint64_t Mapping::size() const noexcept { return region_ ? region_->get_size() : 0; }
+void Mapping::forget() noexcept { (void)region_.release(); }
 
 Result<Mapping> Mapping::map(int fd, uint64_t size_bytes, Access access) {
   const bip::mode_t mode = access == Access::kReadOnly ? bip::read_only : bip::read_write;

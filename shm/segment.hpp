@@ -35,6 +35,9 @@ class Mapping {
   [[nodiscard]] std::byte* data() const noexcept;
   [[nodiscard]] uint64_t size() const noexcept;
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data(), size()}; }
+  /// In a forked child, where nothing is mapped there: forgets it without unmapping what may have
+  /// taken its place since.
+  void forget() noexcept;
 
  private:
   explicit Mapping(std::unique_ptr<boost::interprocess::mapped_region> region) noexcept;

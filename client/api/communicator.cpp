@@ -66,6 +66,7 @@ shm::Arrival Communicator::arrival(Op op) const noexcept {
 }
 
 Result<void> Communicator::check_open(const char* what) const {
+  if (queue_.orphaned()) return tl::unexpected(*queue_.failure());
   const bool destroyed = destroyed_.load(std::memory_order_acquire);
   if (!destroyed && !suspended_.load(std::memory_order_acquire)) return {};
   return fail(Code::kFailedPrecondition, "{}: communicator {} {}", what, membership_.id,

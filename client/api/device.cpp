@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "client/api/connection.hpp"
+#include "client/api/fork_guard.hpp"
 #include "shm/base/rank_list.hpp"
 #include "shm/futex.hpp"
 #include "shm/segment.hpp"
@@ -41,6 +42,9 @@ struct Device::Impl {
   void read_loop();
   void on_message(const shm::Received& message);
   void fail_all(const Error& error);
+  void orphan() noexcept;
+  /// True in a forked child, where neither lock nor page may be touched.
+  [[nodiscard]] bool orphaned() const noexcept { return queue && queue->orphaned(); }
   [[nodiscard]] const shm::RunBoard& board() const {
     return *reinterpret_cast<const shm::RunBoard*>(board_map.data());
   }
@@ -65,7 +69,20 @@ struct Device::Impl {
   bool left = false;
   std::atomic<bool> failed{false};   // release after `error` is set
   std::atomic<uint32_t> streams{1};  // bit i: stream i is in use
+  std::optional<ForkGuard> fork_guard;
 };
+
+/// Runs in a forked child. The reader thread is the parent's: nobody can be joined here, and
+/// nothing may be locked that it could hold.
+void Device::Impl::orphan() noexcept {
+  if (queue) queue->orphan();
+  (void)std::make_unique<std::thread>(std::move(reader)).release();
+  connection.close();
+  stop_event.reset();
+  for (shm::Mapping* mapping : {&arena_map, &submit_map, &status_map, &board_map, &hints_map}) {
+    mapping->forget();
+  }
+}
 
 Result<void> Device::Impl::map(const shm::Received& answer) {
   if (!answer.is<shm::Attached>() || answer.fds.size() != 5) {
@@ -259,6 +276,7 @@ Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
   impl->stop_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl->stop_event.valid()) return fail_errno("create the device's eventfd");
   impl->start_reader();
+  impl->fork_guard.emplace([raw = impl.get()] { raw->orphan(); });
   NPU_TRY_VOID(impl->wait_complete());
   return std::unique_ptr<Device>(new Device(std::move(impl)));
 }
@@ -292,10 +310,12 @@ void Device::destroy_stream(Stream stream) noexcept {
 }
 
 uint64_t Device::staged_copies() const noexcept {
+  if (impl_->orphaned()) return 0;
   return impl_->submit().rank.staged_copies.load(std::memory_order_relaxed);
 }
 
 void Device::set_progress(uint64_t step) noexcept {
+  if (impl_->orphaned()) return;
   impl_->submit().rank.progress.store(step, std::memory_order_relaxed);
 }
 
@@ -303,6 +323,10 @@ std::future<Result<CheckpointReport>> Device::commit_checkpoint(shm::CheckpointC
   Promise promise;
   auto future = promise.get_future();
   Impl& impl = *impl_;
+  if (impl.orphaned()) {
+    promise.set_value(tl::unexpected(*failure()));
+    return future;
+  }
   const std::lock_guard lock(impl.mutex);
   if (impl.error) {
     promise.set_value(tl::unexpected(*impl.error));
@@ -320,6 +344,7 @@ std::future<Result<CheckpointReport>> Device::commit_checkpoint(shm::CheckpointC
 
 Result<void> Device::detach() {
   Impl& impl = *impl_;
+  if (impl.orphaned()) return tl::unexpected(*failure());
   {
     const std::lock_guard lock(impl.mutex);
     if (impl.error) return tl::unexpected(*impl.error);

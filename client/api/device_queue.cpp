@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "shm/base/failpoint.hpp"
 #include "shm/futex.hpp"
 #include "shm/messages.hpp"
 
@@ -36,6 +37,14 @@ DeviceQueue::DeviceQueue(DevicePlace place)
       staging_(place_.staging) {}
 
 Error DeviceQueue::run_error() const {
+  if (orphaned_) {
+    return Error{
+        Code::kFailedPrecondition,
+        fmt::format("rank {}'s device belongs to the process that forked this one; attach in "
+                    "the child itself, or fork before you attach",
+                    place_.rank),
+        default_exit(Code::kFailedPrecondition)};
+  }
   if (!aborted(*place_.board)) return place_.failure();
   const auto& abort = place_.board->abort;
   const auto code = static_cast<Code>(abort.code);
@@ -43,7 +52,8 @@ Error DeviceQueue::run_error() const {
 }
 
 bool DeviceQueue::over() const noexcept {
-  return aborted(*place_.board) || place_.failed->load(std::memory_order_acquire);
+  // The pages come last: a forked child has none.
+  return orphaned_ || place_.failed->load(std::memory_order_acquire) || aborted(*place_.board);
 }
 
 std::optional<Error> DeviceQueue::failure() const {
@@ -97,6 +107,8 @@ bool DeviceQueue::sleep_until(uint64_t ticket, Deadline deadline, shm::Outcome& 
 }
 
 Result<std::optional<shm::Outcome>> DeviceQueue::wait(uint64_t ticket, Deadline deadline) {
+  if (orphaned_) return tl::unexpected(run_error());
+  NPU_FAILPOINT("coll.before_wait");
   shm::Outcome outcome;
   submitter_.begin_wait(ticket);
   if (!sleep_until(ticket, deadline, outcome)) {
@@ -105,6 +117,7 @@ Result<std::optional<shm::Outcome>> DeviceQueue::wait(uint64_t ticket, Deadline 
   }
   const bool done = submitter_.poll(ticket, outcome);
   submitter_.release(ticket);
+  NPU_FAILPOINT("coll.after_wait");
   if (!done) return tl::unexpected(run_error());
   if (outcome.code != 0) return tl::unexpected(outcome_error(outcome));
   return std::optional<shm::Outcome>(outcome);

@@ -49,6 +49,12 @@ class DeviceQueue {
   /// ticket is kept. Errors: the operation's, the run's.
   [[nodiscard]] Result<std::optional<shm::Outcome>> wait(uint64_t ticket, Deadline deadline);
 
+  /// This process is a fork of the one that the device belongs to: from here on every call fails,
+  /// and none touches the pages, which are not mapped here. Called before the child's other code
+  /// runs.
+  void orphan() noexcept { orphaned_ = true; }
+  [[nodiscard]] bool orphaned() const noexcept { return orphaned_; }
+
   /// True if wait() would not sleep.
   [[nodiscard]] bool ready(uint64_t ticket) const noexcept;
   void abandon(uint64_t ticket) noexcept { submitter_.abandon(ticket); }
@@ -69,6 +75,7 @@ class DeviceQueue {
                                  shm::Outcome& outcome) noexcept;
 
   DevicePlace place_;
+  bool orphaned_ = false;
   shm::Submitter submitter_;
   RegionAllocator staging_;
 };
