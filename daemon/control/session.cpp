@@ -7,6 +7,25 @@
 #include <cerrno>
 
 namespace npu::daemon {
+namespace {
+
+#ifdef SO_PEERPIDFD
+constexpr int kPeerPidfd = SO_PEERPIDFD;
+#else
+constexpr int kPeerPidfd = 77;  // since Linux 6.5
+#endif
+
+/// Of the process that connected. An older kernel has only its number, which another process may
+/// have by now.
+UniqueFd open_pidfd(int socket, pid_t pid) noexcept {
+  int fd = -1;
+  socklen_t length = sizeof(fd);
+  if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &fd, &length) == 0) return UniqueFd(fd);
+  if (errno != ENOPROTOOPT) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+}  // namespace
 
 Result<Peer> identify_peer(int socket) {
   ucred cred{};
@@ -17,7 +36,7 @@ Result<Peer> identify_peer(int socket) {
   Peer peer;
   peer.pid = cred.pid;
   peer.uid = cred.uid;
-  peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, cred.pid, 0)));
+  peer.pidfd = open_pidfd(socket, cred.pid);
   if (!peer.pidfd.valid()) {
     // ESRCH, or EINVAL in a race inside the kernel: the process is gone.
     if (errno == ESRCH || errno == EINVAL) return fail(Code::kUnavailable, "the client is gone");
