@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -21,7 +22,9 @@ std::string program(const std::string& name) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
-DaemonProcess::DaemonProcess(std::vector<std::string> extra_args) {
+DaemonProcess::DaemonProcess(std::vector<std::string> extra_args,
+                             std::vector<std::string> environment)
+    : environment_(std::move(environment)) {
   socket_ = dir_.path() + "/run/npud.sock";
   args_ = {program("npud"), "--runtime-dir", dir_.path() + "/run",
            "--state-dir",   state_dir(),     "--foreground"};
@@ -36,6 +39,7 @@ void DaemonProcess::start() {
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (std::string& variable : environment_) ::putenv(variable.data());
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

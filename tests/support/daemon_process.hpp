@@ -13,13 +13,19 @@ namespace npu::test {
 class DaemonProcess {
  public:
   /// Starts npud and waits until it answers; aborts the test program if it does not within 10 s.
-  explicit DaemonProcess(std::vector<std::string> extra_args = {});
+  /// `environment`: "NAME=value" that it gets besides ours.
+  explicit DaemonProcess(std::vector<std::string> extra_args = {},
+                         std::vector<std::string> environment = {});
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
 
   /// Starts it again in the same place after stop().
   void start();
+  /// For the next start().
+  void set_environment(std::vector<std::string> environment) {
+    environment_ = std::move(environment);
+  }
   [[nodiscard]] const std::string& socket() const noexcept { return socket_; }
   [[nodiscard]] std::string state_dir() const { return dir_.path() + "/state"; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
@@ -31,7 +37,7 @@ class DaemonProcess {
  private:
   TempDir dir_;
   std::string socket_;
-  std::vector<std::string> args_;
+  std::vector<std::string> args_, environment_;
   pid_t pid_ = -1;
 };
 

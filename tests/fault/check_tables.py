@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+"""Fails when a table of tests/fault/*.md names a test that is not in the tree, or a row of the matrix F01 to F42 twice.
+
+Reads the text of the sources only, so it needs no build. `--self-test` proves that each rule can fail.
+Run: tests/fault/check_tables.py [ROOT]
+"""
+import glob
+import os
+import re
+import sys
+
+ROWS = [f"F{i:02}" for i in range(1, 43)]
+ROW = re.compile(r"^\| (F\d+) \|(.*)\|$", re.MULTILINE)
+NAMED = re.compile(r"`(\w+)\.(\w+)`")
+TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+# A name with a dot that is no test: a file, or a place in the code.
+OTHER = re.compile(r"\.(md|cpp|hpp|py|c)$|^(coll|train|client|ctl|engine|ckpt|launch)\.")
+
+
+def problems(text, tests):
+    """What is wrong with the text of the tables, given the tests of the tree as {(suite, name)}."""
+    seen = []
+    for row, cells in ROW.findall(text):
+        if row not in ROWS:
+            yield f"{row} is no row of the matrix"
+        if row in seen:
+            yield f"{row} is in the tables twice"
+        seen.append(row)
+        for test in NAMED.findall(cells):
+            if test not in tests and not OTHER.search(".".join(test)):
+                yield f"{row} names {test[0]}.{test[1]}, which is not in the tree"
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def tests_of(root):
+    found = set()
+    for path in glob.glob(os.path.join(root, "tests/**/*.cpp"), recursive=True):
+        found.update(TEST.findall(read(path)))
+    return found
+
+
+def self_test():
+    tests = {("Suite", "Works")}
+    right = "| F01 | a fault | `Suite.Works`, `store.md` |\n| F02 | another | 1 s | open: later |\n"
+    wrong = [right + "| F43 | a fault | `Suite.Works` |", right + "| F01 | again | `Suite.Works` |",
+             right + "| F03 | a fault | `Suite.Breaks` |"]
+    missed = [text for text in wrong if not list(problems(text, tests))]
+    accused = list(problems(right, tests))
+    for line in missed + accused:
+        print("self-test:", line)
+    return 1 if missed or accused else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../..")
+    text = "\n".join(read(path) for path in sorted(glob.glob(os.path.join(here, "*.md"))))
+    tests = tests_of(root)
+    found = list(problems(text, tests))
+    for line in found:
+        print(line)
+    rows = [row for row, _ in ROW.findall(text)]
+    print(f"{len(rows)} rows; not in the tables: {' '.join(row for row in ROWS if row not in rows) or 'none'}; "
+          f"{len(tests)} tests in the tree, {len(found)} problems")
+    return 1 if found or not rows or not tests else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
