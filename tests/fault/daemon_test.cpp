@@ -37,6 +37,8 @@ struct DaemonCut {
   bool whole;
 };
 
+void PrintTo(const DaemonCut& cut, std::ostream* out) { *out << cut.name; }
+
 constexpr DaemonCut kDaemonCuts[] = {
     {"Gathering", "engine.gathering=kill@40", Op::kDirect, true},
     {"InASlice", "engine.slice=kill@40", Op::kDirect, true},

@@ -17,6 +17,8 @@ struct Cut {
   bool sent;
 };
 
+void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.name; }
+
 constexpr Cut kCuts[] = {{"BeforeSubmit", "coll.before_submit", false},
                          {"EntryHalfWritten", "coll.entry_half_written", false},
                          {"BeforeKick", "coll.before_kick", true},
