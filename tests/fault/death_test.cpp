@@ -47,6 +47,16 @@ class DeathTest : public FaultTest {
     expect_recovered(world, group->name_of(victim) + " died");
   }
 
+  /// Stopped before, so that none of them can end by itself because of another's death. Returns
+  /// when.
+  static uint64_t kill_at_once(const Group& group, std::initializer_list<uint32_t> ranks) {
+    for (const uint32_t r : ranks) group.signal(r, SIGSTOP);
+    for (const uint32_t r : ranks) EXPECT_TRUE(group.stops(r));
+    const uint64_t now = now_ns();
+    for (const uint32_t r : ranks) group.signal(r, SIGKILL);
+    return now;
+  }
+
   /// A run of six, endless; `end_rank` 2 by some means.
   void end_rank_two(const std::function<void(Group&)>& means, const Body& body, int code) {
     const auto group = run({.body = body});
@@ -98,9 +108,7 @@ TEST_F(DeathTest, OfTwoAtOnceOneIsNamed) {
     const auto group =
         run({.body = [](Rank& rank) { return operate_until_failure(rank, Op::kDirect); }});
     ASSERT_TRUE(group->reaches(5));
-    group->signal(1, SIGKILL);
-    group->signal(4, SIGKILL);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = kill_at_once(*group, {1, 4});
     ASSERT_EQ(group->wait(1), 128 + SIGKILL);
     ASSERT_EQ(group->wait(4), 128 + SIGKILL);
     for (const uint32_t r : {0u, 2u, 3u, 5u}) {
@@ -123,8 +131,7 @@ TEST_F(DeathTest, AllAtOnceLeaveNothing) {
     const auto group =
         run({.body = [](Rank& rank) { return operate_until_failure(rank, Op::kRing); }});
     ASSERT_TRUE(group->reaches(5));
-    const uint64_t begin = now_ns();
-    for (uint32_t r = 0; r < 6; ++r) group->signal(r, SIGKILL);
+    const uint64_t begin = kill_at_once(*group, {0, 1, 2, 3, 4, 5});
     for (uint32_t r = 0; r < 6; ++r) ASSERT_EQ(group->wait(r), 128 + SIGKILL);
     ASSERT_TRUE(holds_soon([&] { return devices_are_free(6); }));
     took(now_ns() - begin);
