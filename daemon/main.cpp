@@ -41,6 +41,16 @@ uint32_t allowed_cpus() {
   return static_cast<uint32_t>(CPU_COUNT(&set));
 }
 
+/// Each client costs two descriptors and a run some more; the usual soft limit of 1024 is there for
+/// programs that use select().
+void raise_descriptor_limit() {
+  constexpr rlim_t kWanted = 8192;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kWanted) return;
+  limit.rlim_cur = limit.rlim_max < kWanted ? limit.rlim_max : kWanted;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // with fewer, fewer clients are admitted
+}
+
 /// Signals are read from a descriptor by the control server; every thread inherits the mask.
 void block_signals() {
   sigset_t set;
@@ -81,6 +91,7 @@ int serve(const Options& options) {
   // The thread that aborts a run must win against eight busy trainers. Refused without privilege,
   // ignoring.
   (void)::setpriority(PRIO_PROCESS, 0, -10);
+  raise_descriptor_limit();
   auto server_options = resolve(options, config);
   if (!server_options) return report(server_options.error());
   auto server = npu::daemon::Server::start(*server_options);

@@ -73,7 +73,9 @@ ReceiveStatus receive(int socket, Received& into) noexcept {
   ssize_t n = 0;
   do {
     n = ::recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (n < 0 && errno == EINTR);
+    // A peer that closed with messages of ours unread resets the connection. That is reported once,
+    // before what it had sent us.
+  } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
   if (n < 0) return errno == EAGAIN ? ReceiveStatus::kEmpty : ReceiveStatus::kClosed;
   if (n == 0) return ReceiveStatus::kClosed;
   take_fds(msg, into.fds);

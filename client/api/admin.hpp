@@ -93,7 +93,7 @@ class TraceWatch {
 };
 
 /// The newest `limit` records of the newest run of that name. Errors: not_found naming the runs
-/// there are; permission_denied (another user's run); failed_precondition (another version).
+/// there are of this user; failed_precondition (another version).
 [[nodiscard]] Result<Trace> read_run_trace(const std::string& socket, const std::string& run,
                                            uint64_t limit);
 

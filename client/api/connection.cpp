@@ -33,7 +33,9 @@ Result<Connection> Connection::open(const std::string& socket) {
   hello.protocol_minor = shm::kProtocolMinor;
   hello.layout_hash = shm::layout_hash();
   shm::put_text(hello.build, kVersion);
-  if (!connection.send(hello)) return tl::unexpected(daemon_lost(socket));
+  // A daemon that refuses a connection says why and closes it, maybe before our greeting: what it
+  // said is there to be read all the same.
+  (void)connection.send(hello);
   NPU_TRY(const shm::Received answer, connection.receive(Deadline::after(std::chrono::seconds(5))));
   if (!answer.is<shm::Welcome>()) {
     return fail(Code::kUnavailable, "greet the daemon at '{}': it answered with message type {}",

@@ -190,7 +190,10 @@ void Device::Impl::fail_all(const Error& why) {
 
 void Device::Impl::on_message(const shm::Received& message) {
   const uint64_t request = message.header().request;
-  if (message.size == sizeof(shm::ErrorReply) && message.type() == shm::MessageType::kAborted) {
+  const bool says_why = message.size == sizeof(shm::ErrorReply);
+  // An error that answers nothing is why the daemon ends the connection.
+  if (says_why && (message.type() == shm::MessageType::kAborted ||
+                   (message.type() == shm::MessageType::kError && request == 0))) {
     const Error why = to_error(message.as<shm::ErrorReply>());
     fail_all(why);
     if (options.on_failure) options.on_failure(why);

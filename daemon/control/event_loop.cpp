@@ -23,9 +23,9 @@ Result<void> EventLoop::add(int fd, Callback callback) {
   return {};
 }
 
-void EventLoop::want_output(int fd, bool wanted) noexcept {
+void EventLoop::watch(int fd, bool input, bool output) noexcept {
   epoll_event event{};
-  event.events = EPOLLIN | (wanted ? EPOLLOUT : 0u);
+  event.events = (input ? EPOLLIN : 0u) | (output ? EPOLLOUT : 0u);
   event.data.fd = fd;
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }

@@ -19,9 +19,10 @@ class EventLoop {
 
   [[nodiscard]] static Result<EventLoop> create();
 
-  /// Watches `fd` (not owned) for input, and for output while `want_output`.
+  /// Watches `fd` (not owned) for input. A hang-up is always reported.
   [[nodiscard]] Result<void> add(int fd, Callback callback);
-  void want_output(int fd, bool wanted) noexcept;
+  /// What to wake up for from now on.
+  void watch(int fd, bool input, bool output) noexcept;
   void remove(int fd) noexcept;
 
   /// Waits at most `limit` and runs what is ready.

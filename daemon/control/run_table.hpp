@@ -45,6 +45,7 @@ struct Run {
   std::shared_ptr<RunMemory> memory;
   UniqueFd board_fd, hints_fd;  // handed to each member
   CommitGathering commit;
+  uint32_t commits_writing = 0;
   bool removing = false;
 
   [[nodiscard]] uint32_t joined() const noexcept;

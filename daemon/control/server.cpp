@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 
 #include "daemon/control/server_impl.hpp"
@@ -23,12 +25,13 @@
 namespace npu::daemon {
 namespace {
 
-constexpr size_t kMaxSessions = 256;
-constexpr size_t kMaxOutgoing = 4096;  // messages a session may leave unread
 constexpr auto kCloseGrace = milliseconds(50);
 constexpr auto kGreetLimit = std::chrono::seconds(2);
 constexpr auto kDrainLimit = std::chrono::seconds(25);
 constexpr int kMessagesPerRound = 16;
+/// Magic, protocol and layout: what every version of Hello begins with.
+constexpr size_t kHelloPrefix = offsetof(shm::Hello, build);
+static_assert(kHelloPrefix == 40);
 
 /// The directory must be ours: in /tmp anybody could have made it first.
 Result<void> prepare_dir(const std::string& path) {
@@ -98,6 +101,7 @@ Result<void> Server::Impl::open() {
   NPU_TRY(segments_, Worker::start("npud-segments"));
   NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
   NPU_TRY(signals_, signal_descriptor());
+  NPU_TRY_VOID(take_reserve());
   launcher_ = ::getppid();
   socket_path = options.runtime_dir + "/" + shm::kSocketName;
   NPU_TRY(listener_, shm::listen_at(socket_path, 0660));
@@ -121,8 +125,9 @@ Result<void> Server::Impl::watch_all() {
 
 void Server::Impl::run() {
   while (!draining_ || !(drained() || drain_deadline_.passed())) {
-    loop_.run_once(milliseconds(draining_ || leaving_ || closing_ > 0 ? 20 : 1000));
-    end_late_sessions();
+    const bool soon = draining_ || leaving_ || closing_ > 0 || slowed_ > 0 || listener_paused_;
+    loop_.run_once(milliseconds(soon ? 20 : 1000));
+    look_after_sessions();
     if (leaving_ && ::getppid() != launcher_) begin_drain();
   }
   (void)::unlink(socket_path.c_str());
@@ -169,42 +174,66 @@ Session* Server::Impl::find_session(uint64_t id) {
 void Server::Impl::accept_clients() {
   for (int i = 0; i < kMessagesPerRound; ++i) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;  // EAGAIN, or EMFILE: the client waits in the backlog
-    if (sessions_.size() >= kMaxSessions) {
-      log("ctl").warn("refusing a client sessions={}", sessions_.size());
-      continue;
+    if (!fd.valid()) {
+      if (errno == EMFILE || errno == ENFILE) shed_connection();
+      return;
     }
     NPU_FAILPOINT("ctl.after_accept");
     auto peer = identify_peer(fd.get());
-    if (!peer) continue;
-    auto session = std::make_unique<Session>();
-    const uint64_t id = next_session_++;
-    session->id = id;
-    session->socket = std::move(fd);
-    session->peer = std::move(*peer);
-    session->greet_deadline = Deadline::after(kGreetLimit);
-    const int socket = session->socket.get();
-    const int pidfd = session->peer.pidfd.get();
-    sessions_[id] = std::move(session);
-    auto on_socket = loop_.add(socket, [this, id](uint32_t events) { on_readable(id, events); });
-    auto on_death = loop_.add(pidfd, [this, id](uint32_t) { end_session(id, "died"); });
-    if (!on_socket || !on_death) end_session(id, "could not be watched");
+    if (!peer) {
+      if (peer.error().code != Code::kUnavailable) refuse(std::move(fd), nullptr, peer.error());
+      continue;
+    }
+    if (const auto admitted = admit(peer->uid, house(peer->uid, fd.get())); !admitted) {
+      refuse(std::move(fd), &*peer, admitted.error());
+      continue;
+    }
+    begin_session(std::move(fd), std::move(*peer));
   }
 }
 
-void Server::Impl::end_late_sessions() {
+void Server::Impl::begin_session(UniqueFd socket, Peer peer) {
+  auto session = std::make_unique<Session>();
+  const uint64_t id = next_session_++;
+  session->id = id;
+  session->socket = std::move(socket);
+  session->peer = std::move(peer);
+  session->greet_deadline = Deadline::after(kGreetLimit);
+  const int fd = session->socket.get();
+  const int pidfd = session->peer.pidfd.get();
+  sessions_[id] = std::move(session);
+  auto on_socket = loop_.add(fd, [this, id](uint32_t events) { on_readable(id, events); });
+  auto on_death = loop_.add(pidfd, [this, id](uint32_t) { end_session(id, "died"); });
+  if (!on_socket || !on_death) end_session(id, "could not be watched");
+}
+
+void Server::Impl::look_after_sessions() {
   std::vector<std::pair<uint64_t, const char*>> late;
-  closing_ = 0;
+  const auto now = Clock::now();
+  closing_ = slowed_ = 0;
   for (const auto& [id, session] : sessions_) {
     if (!session->greeted && session->greet_deadline.passed())
       late.emplace_back(id, "did not say hello");
     if (session->close_deadline.passed()) late.emplace_back(id, "closed its connection");
     closing_ += session->close_deadline.is_never() ? 0 : 1;
+    if (session->slowed && session->messages.available(now) >= kMessagesPerRound) {
+      session->slowed = false;
+      watch(*session);
+    }
+    slowed_ += session->slowed ? 1 : 0;
   }
   for (const auto& [id, how] : late) end_session(id, how);
+  if (listener_paused_ && !draining_ && take_reserve()) {
+    listener_paused_ = false;
+    loop_.watch(listener_.get(), true, false);
+  }
 }
 
 void Server::Impl::on_closed(Session& session) {
+  if (session.broken != nullptr) {
+    expel(session.id, session.broken);
+    return;
+  }
   if (session.run == 0) {
     end_session(session.id, "closed its connection");
     return;
@@ -215,13 +244,21 @@ void Server::Impl::on_closed(Session& session) {
 }
 
 void Server::Impl::on_readable(uint64_t id, uint32_t events) {
-  if (Session* session = find_session(id); session != nullptr && (events & EPOLLOUT) != 0) {
-    flush(*session);
+  if (Session* session = find_session(id); session != nullptr) {
+    if ((events & EPOLLOUT) != 0) flush(*session);
+    const bool hung_up = (events & (EPOLLHUP | EPOLLERR)) != 0;
+    if (session->broken != nullptr || (session->slowed && hung_up)) on_closed(*session);
+    session = find_session(id);
+    if (session == nullptr || session->slowed || session->broken != nullptr) return;
   }
   shm::Received message;
   for (int i = 0; i < kMessagesPerRound; ++i) {
     Session* session = find_session(id);  // a handler may have ended it
     if (session == nullptr) return;
+    if (session->messages.available(Clock::now()) < 1) {
+      slow(*session);
+      return;
+    }
     switch (shm::receive(session->socket.get(), message)) {
       case shm::ReceiveStatus::kEmpty:
         return;
@@ -229,13 +266,18 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
         on_closed(*session);
         return;
       case shm::ReceiveStatus::kBroken:
-        end_session(id, "sent a malformed message");
+        expel(id, "sent a malformed message");
         return;
       case shm::ReceiveStatus::kMessage:
         break;
     }
+    (void)session->messages.take(Clock::now());
     if (!message.fds.empty()) {
-      end_session(id, "sent unexpected descriptors");
+      expel(id, "sent unexpected descriptors");
+      return;
+    }
+    if (session->outgoing.size() >= kMaxUnread) {
+      expel(id, "does not read its answers");
       return;
     }
     on_message(*session, message);
@@ -266,25 +308,32 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
   } else if (message.type() == shm::MessageType::kDetach && plain) {
     on_detach(session, request);
   } else {
-    end_session(session.id, "sent a message of unknown type or size");
+    expel(session.id, "sent a message of unknown type or size");
   }
 }
 
 void Server::Impl::on_hello(Session& session, const shm::Received& message) {
-  const auto hello = message.is<shm::Hello>() ? message.as<shm::Hello>() : shm::Hello{};
+  // The beginning is the same in every version, so that another one can be named.
+  const bool begins = message.type() == shm::MessageType::kHello && message.size >= kHelloPrefix;
+  shm::Hello hello{};
+  if (begins) std::memcpy(&hello, message.bytes.data(), std::min(message.size, sizeof(hello)));
   if (hello.magic != shm::kHelloMagic) {
-    end_session(session.id, "did not say hello");
+    expel(session.id, "did not say hello");
     return;
   }
-  if (hello.protocol_major != shm::kProtocolMajor || hello.layout_hash != shm::layout_hash()) {
+  if (hello.protocol_major != shm::kProtocolMajor || hello.layout_hash != shm::layout_hash() ||
+      !message.is<shm::Hello>()) {
     const Error error{
         Code::kFailedPrecondition,
         fmt::format(
             "connect: this client (build '{}') speaks protocol {}.{} layout {:016x}, the daemon "
-            "(build '{}') accepts {}.{} layout {:016x}; install the same version of npu and npud",
+            "(build '{}') accepts {}.{} layout {:016x}{}; install the same version of npu and npud",
             printable(shm::get_text(hello.build)), hello.protocol_major, hello.protocol_minor,
             hello.layout_hash, kVersion, shm::kProtocolMajor, shm::kProtocolMinor,
-            shm::layout_hash()),
+            shm::layout_hash(),
+            message.is<shm::Hello>() ? ""
+                                     : fmt::format(" and a greeting of {} bytes, not {}",
+                                                   sizeof(shm::Hello), message.size)),
         Exit::kNoDaemon};
     reply_error(session, hello.header.request, error);
     end_session(session.id, "speaks another protocol");
@@ -314,30 +363,33 @@ void Server::Impl::reply_error(Session& session, uint64_t request, const Error& 
 }
 
 void Server::Impl::enqueue(Session& session, Outgoing outgoing) {
-  if (session.outgoing.size() >= kMaxOutgoing) return;  // flush ends the session below
+  if (session.broken != nullptr) return;
+  session.outgoing_fds += outgoing.fds.size();
   session.outgoing.push_back(std::move(outgoing));
   flush(session);
+  if (session.outgoing.size() > kMaxOutgoing || session.outgoing_fds > kMaxUnreadFds) {
+    cut(session, "does not read its answers");
+  }
 }
 
 void Server::Impl::flush(Session& session) {
-  const bool overfull = session.outgoing.size() >= kMaxOutgoing;
   while (!session.outgoing.empty()) {
     const Outgoing& next = session.outgoing.front();
     std::vector<int> fds;
     for (const UniqueFd& fd : next.fds) fds.push_back(fd.get());
     const auto sent = shm::send(session.socket.get(), next.bytes.data(), next.bytes.size(), fds);
-    if (!sent && sent.error().code == Code::kResourceExhausted && !overfull) {
-      loop_.want_output(session.socket.get(), true);
-      return;
-    }
+    if (!sent && sent.error().code == Code::kResourceExhausted) break;
     if (!sent) {
-      session.outgoing.clear();  // gone or not reading: its pidfd or EOF ends the session
+      // Gone: its pidfd or EOF ends the session.
+      session.outgoing.clear();
+      session.outgoing_fds = 0;
       (void)::shutdown(session.socket.get(), SHUT_RDWR);
       return;
     }
+    session.outgoing_fds -= next.fds.size();
     session.outgoing.pop_front();
   }
-  loop_.want_output(session.socket.get(), false);
+  watch(session);
 }
 
 void Server::Impl::end_session(uint64_t id, const char* how) {
@@ -345,6 +397,7 @@ void Server::Impl::end_session(uint64_t id, const char* how) {
   if (found == sessions_.end()) return;
   const std::unique_ptr<Session> session = std::move(found->second);
   sessions_.erase(found);
+  session->gone->store(true, std::memory_order_relaxed);
   loop_.remove(session->socket.get());
   loop_.remove(session->peer.pidfd.get());
   if (session->run != 0) leave_run(*session, how);

@@ -48,6 +48,10 @@ Result<void> Server::Impl::ensure_board(Run& run) {
 void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   const auto attach = message.as<shm::Attach>();
   const uint64_t request = attach.header.request;
+  if (attach.reserved != 0) {
+    expel(session.id, "set reserved bytes");
+    return;
+  }
   const bool leaving = draining_ || leaving_;
   if (session.run != 0 || leaving) {
     reply_error(session, request,
@@ -75,7 +79,14 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   Run& run = **joined;
   session.run = run.id;
   session.rank = attach.rank;
+  const int64_t uid = session.peer.uid;
+  if (const auto room = begin_allocation(uid, attach.arena_bytes); !room) {
+    reply_error(session, request, room.error());
+    leave_run(session, "was refused memory");
+    return;
+  }
   if (const auto board = ensure_board(run); !board) {
+    end_allocation(uid, attach.arena_bytes);
     reply_error(session, request, board.error());
     leave_run(session, "could not be given a board");
     return;
@@ -84,11 +95,15 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
                               .device = attach.device,
                               .rank = attach.rank,
                               .world = attach.world};
-  segments_->post([this, spec, id = session.id, run_id = run.id, request,
-                   bytes = attach.arena_bytes]() -> Worker::Completion {
+  segments_->post([this, spec, id = session.id, run_id = run.id, request, uid,
+                   bytes = attach.arena_bytes, gone = session.gone]() -> Worker::Completion {
     auto made = std::make_shared<NewSegments>();
-    made->outcome = create_rank_segments(spec, bytes, made->arena, made->submit, made->status);
-    return [this, id, run_id, rank = spec.rank, request, made] {
+    made->outcome = gone->load(std::memory_order_relaxed)
+                        ? fail(Code::kAborted, "attach: the connection closed")
+                        : create_rank_segments(spec, bytes, made->arena, made->submit,
+                                               made->status);
+    return [this, id, run_id, rank = spec.rank, request, uid, bytes, made] {
+      end_allocation(uid, bytes);
       on_segments(id, run_id, rank, request, std::move(*made));
     };
   });

@@ -88,6 +88,10 @@ Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run,
 
 void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   const auto commit = message.as<shm::CheckpointCommit>();
+  if (commit.reserved != 0 || commit.best > 1) {
+    expel(session.id, "set reserved bytes");
+    return;
+  }
   Run* run = session.run != 0 ? table_.find(session.run) : nullptr;
   if (run == nullptr || run->state != shm::RunState::kRunning) {
     reply_error(session, commit.header.request,
@@ -123,11 +127,20 @@ void Server::Impl::commit_arrived(Run& run) {
             gathering.step, r, other.replica_digest, first.replica_digest));
     return;
   }
+  if (run.commits_writing >= kMaxCommitsOfRun) {
+    answer_commit(run.id, gathering,
+                  fail(Code::kResourceExhausted,
+                       "checkpoint step {}: 1 more is wanted, {} of run '{}' are being written, the "
+                       "limit is {}; wait for one",
+                       gathering.step, run.commits_writing, run.name, kMaxCommitsOfRun));
+    return;
+  }
   auto snapshot = read_snapshot(run, first);
   if (!snapshot) {
     answer_commit(run.id, gathering, tl::unexpected(snapshot.error()));
     return;
   }
+  ++run.commits_writing;
   checkpoints_->post([this, id = run.id, gathering, snapshot = std::move(*snapshot),
                       memory = run.memory]() mutable -> Worker::Completion {
     auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
@@ -139,6 +152,7 @@ void Server::Impl::commit_arrived(Run& run) {
     // The memory is let go on the control server's thread at the earliest: the run may be gone by
     // now.
     return [this, id, gathering, report, memory = std::move(memory)] {
+      if (Run* written = table_.find(id)) --written->commits_writing;
       answer_commit(id, gathering, *report);
     };
   });
@@ -174,22 +188,31 @@ void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gatheri
 
 void Server::Impl::on_list(Session& session, const shm::Received& message) {
   const auto list = message.as<shm::CheckpointList>();
+  if (list.reserved != 0 || list.verify > 1) {
+    expel(session.id, "set reserved bytes");
+    return;
+  }
+  if (!begin_disk_task(session, list.header.request)) return;
   const std::string run = shm::get_text(list.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
-                      request = list.header.request,
-                      verify = list.verify != 0]() -> Worker::Completion {
-    auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(
-        store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run)));
+                      request = list.header.request, verify = list.verify != 0,
+                      gone = session.gone]() -> Worker::Completion {
+    const auto nobody_waits = [&gone] { return gone->load(std::memory_order_relaxed); };
+    auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(std::vector<CheckpointInfo>());
+    if (!nobody_waits()) {
+      *rows = store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run));
+    }
     if (rows->has_value() && verify) {
       for (CheckpointInfo& info : **rows) {
-        if (!info.readable) continue;
+        if (!info.readable || nobody_waits()) continue;
         if (const auto checked = store_->verify(uid, info.run, info.step); !checked) {
           info.readable = false;
           info.problem = checked.error().message;
         }
       }
     }
-    return [this, id, request, rows] {
+    return [this, id, uid, request, rows] {
+      end_disk_task(uid, id);
       Session* target = find_session(id);
       if (target == nullptr) return;
       if (!*rows) {
@@ -227,11 +250,17 @@ Result<OpenCheckpoint> open_wanted(CheckpointStore& store, uid_t uid, const std:
 
 void Server::Impl::on_open(Session& session, const shm::Received& message) {
   const auto open = message.as<shm::CheckpointOpen>();
+  if (!begin_disk_task(session, open.header.request)) return;
   const std::string run = shm::get_text(open.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
-                      step = open.step, request = open.header.request]() -> Worker::Completion {
-    auto opened = std::make_shared<Result<OpenCheckpoint>>(open_wanted(*store_, uid, run, step));
-    return [this, id, request, opened] {
+                      step = open.step, request = open.header.request,
+                      gone = session.gone]() -> Worker::Completion {
+    auto opened = std::make_shared<Result<OpenCheckpoint>>(
+        gone->load(std::memory_order_relaxed)
+            ? fail(Code::kAborted, "open a checkpoint: the connection closed")
+            : open_wanted(*store_, uid, run, step));
+    return [this, id, uid, request, opened] {
+      end_disk_task(uid, id);
       Session* target = find_session(id);
       if (target == nullptr) return;
       if (!*opened) {

@@ -1,6 +1,7 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
-// sessions), server_attach.cpp (runs), server_checkpoint.cpp (checkpoints), server_info.cpp
-// (listings), server_trace.cpp (flight recorders).
+// sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
+// server_checkpoint.cpp (checkpoints), server_info.cpp (listings), server_trace.cpp (flight
+// recorders).
 #pragma once
 
 #include <deque>
@@ -12,6 +13,8 @@
 #include "daemon/checkpoint/store.hpp"
 #include "daemon/collectives/engine.hpp"
 #include "daemon/control/event_loop.hpp"
+#include "daemon/control/limits.hpp"
+#include "daemon/control/memory_budget.hpp"
 #include "daemon/control/run_table.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/session.hpp"
@@ -43,7 +46,8 @@ class Server::Impl {
   // server.cpp
   [[nodiscard]] Result<void> watch_all();
   void accept_clients();
-  void end_late_sessions();
+  void begin_session(UniqueFd socket, Peer peer);
+  void look_after_sessions();
   void on_closed(Session& session);
   void on_readable(uint64_t id, uint32_t events);
   void on_message(Session& session, const shm::Received& message);
@@ -63,6 +67,29 @@ class Server::Impl {
   void reply_error(Session& session, uint64_t request, const Error& error, int32_t culprit = -1,
                    int64_t pid = 0, shm::MessageType type = shm::MessageType::kError);
   void enqueue(Session& session, Outgoing outgoing);
+
+  // server_limits.cpp
+  [[nodiscard]] House house(int64_t uid, int fd) const;
+  /// Says why, then closes.
+  void refuse(UniqueFd socket, const Peer* peer, const Error& error);
+  /// Out of descriptors: takes one client off the listener's queue with the reserve.
+  void shed_connection();
+  [[nodiscard]] Result<void> take_reserve();
+  /// Ends a session that does not keep to the protocol; `why` continues "this connection ...".
+  void expel(uint64_t id, const char* why);
+  /// Gives up on a session that does not take its answers; its end follows as a hang-up.
+  void cut(Session& session, const char* why);
+  void slow(Session& session);
+  void watch(const Session& session);
+  /// A line about a client's fault; a flood of them is counted instead.
+  void complain(int64_t uid, int64_t pid, std::string_view what);
+  /// Counts a listing or opening, or answers that there are too many.
+  [[nodiscard]] bool begin_disk_task(Session& session, uint64_t request);
+  void end_disk_task(int64_t uid, uint64_t session);
+  [[nodiscard]] Result<void> begin_allocation(int64_t uid, uint64_t bytes);
+  void end_allocation(int64_t uid, uint64_t bytes);
+  /// May the peer see what belongs to `uid`?
+  [[nodiscard]] static bool may_see(const Session& session, int64_t uid);
 
   // server_attach.cpp
   struct NewSegments {
@@ -97,7 +124,7 @@ class Server::Impl {
 
   // server_trace.cpp
   void on_trace_open(Session& session, const shm::Received& message);
-  [[nodiscard]] Result<TracedRun> find_trace(const std::string& name, int64_t uid) const;
+  [[nodiscard]] Result<TracedRun> find_trace(const std::string& name, const Session& session);
   /// Keeps what `npu ps` shows of a run that is over. Call while its memory is there.
   void remember(const Run& run);
   /// The records of an aborted run as a file below the state directory.
@@ -105,6 +132,16 @@ class Server::Impl {
 
   EventLoop loop_;
   UniqueFd lock_, listener_, signals_;
+  UniqueFd reserve_;              // given up for a moment when there are no descriptors left
+  bool listener_paused_ = false;  // not even that helped
+  MemoryBudget memory_budget_;
+  TokenBucket complaints_{5, 20, Clock::now()};
+  uint64_t complaints_kept_ = 0;
+  struct InWork {
+    uint32_t disk_tasks = 0, allocations = 0;
+  };
+  std::map<int64_t, InWork> in_work_;  // by uid; what other threads do for it
+  uint64_t promised_bytes_ = 0;        // being allocated
   RunTable table_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Worker> segments_;     // allocates and unmaps
@@ -114,6 +151,7 @@ class Server::Impl {
   std::deque<TracedRun> ended_;  // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;
   size_t closing_ = 0;    // sessions whose socket closed and whose process may be dying
+  size_t slowed_ = 0;     // sessions that ask too much
   bool leaving_ = false;  // launcher_only: waits for the runs to end
   pid_t launcher_ = 0;
   bool draining_ = false;

@@ -14,6 +14,9 @@ void Server::Impl::on_info(Session& session, uint64_t request) {
     if (lease.run != nullptr) {
       row.busy = 1;
       row.memory_used_bytes = lease.bytes;
+    }
+    // Who it is, and what runs there, is the owner's business.
+    if (lease.run != nullptr && may_see(session, lease.uid)) {
       row.pid = lease.pid;
       row.uid = lease.uid;
       row.rank = static_cast<int32_t>(lease.rank);
@@ -28,7 +31,7 @@ void Server::Impl::on_info(Session& session, uint64_t request) {
 
 void Server::Impl::send_runs(Session& session, uint64_t request) {
   for (const auto& run : table_.runs()) {
-    if (run->memory == nullptr) continue;
+    if (run->memory == nullptr || !may_see(session, run->uid)) continue;
     shm::RunRow row = row_of(*run);
     row.header.request = request;
     reply(session, row);
@@ -38,6 +41,7 @@ void Server::Impl::send_runs(Session& session, uint64_t request) {
 void Server::Impl::on_ps(Session& session, uint64_t request) {
   send_runs(session, request);
   for (const TracedRun& ended : ended_) {
+    if (!may_see(session, ended.row.uid)) continue;
     shm::RunRow row = ended.row;
     row.header.request = request;
     reply(session, row);

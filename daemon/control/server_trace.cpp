@@ -29,19 +29,22 @@ void add_name(std::string& list, const std::string& name) {
 
 }  // namespace
 
-Result<TracedRun> Server::Impl::find_trace(const std::string& name, int64_t uid) const {
+Result<TracedRun> Server::Impl::find_trace(const std::string& name, const Session& session) {
   std::vector<TracedRun> all(ended_.begin(), ended_.end());
   for (const auto& run : table_.runs()) {
     if (run->memory == nullptr || run->memory->recorder == nullptr) continue;
     all.push_back({row_of(*run), run->memory->recorder});
   }
   const TracedRun* newest = nullptr;
-  bool of_another = false;
   std::string known;
   for (const TracedRun& run : all) {
     const std::string run_name = shm::get_text(run.row.run);
-    if (uid != 0 && run.row.uid != uid) {
-      of_another |= run_name == name;
+    if (!may_see(session, run.row.uid)) {
+      // The answer is that of an unknown run: the name alone would tell something.
+      if (run_name == name) {
+        complain(session.peer.uid, session.peer.pid,
+                 fmt::format("refused a user the trace of run '{}' of uid {}", name, run.row.uid));
+      }
       continue;
     }
     add_name(known, run_name);
@@ -49,22 +52,16 @@ Result<TracedRun> Server::Impl::find_trace(const std::string& name, int64_t uid)
     if (newest == nullptr || freshness(*newest) < freshness(run)) newest = &run;
   }
   if (newest != nullptr) return *newest;
-  if (of_another) {
-    return fail(Code::kPermissionDenied,
-                "trace of run '{}': it belongs to another user; only that user and root may read "
-                "it",
-                name);
-  }
   return fail(Code::kNotFound,
-              "trace of run '{}': this daemon has no such run and none of its last {} runs was it; "
-              "{}",
+              "trace of run '{}': this daemon has no such run of yours and none of its last {} runs "
+              "was it; {}",
               printable(name), kEndedRuns,
               known.empty() ? "no run of yours is known" : "known: " + known);
 }
 
 void Server::Impl::on_trace_open(Session& session, const shm::Received& message) {
   const auto open = message.as<shm::TraceOpen>();
-  const auto found = find_trace(shm::get_text(open.run), session.peer.uid);
+  const auto found = find_trace(shm::get_text(open.run), session);
   if (!found) {
     reply_error(session, open.header.request, found.error());
     return;

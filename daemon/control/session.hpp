@@ -2,11 +2,14 @@
 // to it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "daemon/control/limits.hpp"
 #include "daemon/control/run_table.hpp"
 #include "shm/base/clock.hpp"
 #include "shm/base/fd.hpp"
@@ -38,6 +41,13 @@ struct Session {
   // like leaving.
   Deadline close_deadline = Deadline::never();
   std::deque<Outgoing> outgoing;  // what the socket did not take yet
+  size_t outgoing_fds = 0;        // among it
+  TokenBucket messages{kMessagesPerSecond, kMessageBurst, Clock::now()};
+  bool slowed = false;                 // not read until tokens have come back
+  uint32_t disk_tasks = 0;             // listings and openings in progress
+  const char* broken = nullptr;        // what it did, once its socket is shut
+  std::shared_ptr<std::atomic<bool>> gone =  // tells tasks on other threads that nobody waits
+      std::make_shared<std::atomic<bool>>(false);
   // Place in a run; run == 0: none.
   uint64_t run = 0;
   uint32_t rank = 0;

@@ -1,5 +1,6 @@
 #include "daemon/control/worker.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,9 +9,17 @@
 
 namespace npu::daemon {
 
+namespace {
+
+constexpr size_t kQueued = 1024;
+
+}  // namespace
+
+/// Invariant: at most kQueued tasks are between hand_over and run_completions, so that neither
+/// queue can be full.
 struct Worker::Queues {
-  boost::lockfree::spsc_queue<Task*, boost::lockfree::capacity<1024>> tasks;
-  boost::lockfree::spsc_queue<Completion*, boost::lockfree::capacity<1024>> completions;
+  boost::lockfree::spsc_queue<Task*, boost::lockfree::capacity<kQueued>> tasks;
+  boost::lockfree::spsc_queue<Completion*, boost::lockfree::capacity<kQueued>> completions;
 };
 
 Worker::Worker(UniqueFd event_fd)
@@ -27,6 +36,13 @@ Result<std::unique_ptr<Worker>> Worker::start(const std::string& thread_name) {
 }
 
 Worker::~Worker() {
+  // What waits in the list, too: a checkpoint may be among it.
+  while (!waiting_.empty()) {
+    hand_over();
+    run_completions();
+    pollfd p{event_fd_.get(), POLLIN, 0};
+    if (!waiting_.empty()) (void)::poll(&p, 1, 1000);
+  }
   stop_.store(true, std::memory_order_release);
   parker_.notify();
   thread_.join();
@@ -34,10 +50,17 @@ Worker::~Worker() {
 }
 
 void Worker::post(Task task) {
-  auto owned = std::make_unique<Task>(std::move(task));
-  NPU_CHECK(queues_->tasks.push(owned.get()));
-  (void)owned.release();
+  waiting_.push_back(std::make_unique<Task>(std::move(task)));
   ++pending_;
+  hand_over();
+}
+
+void Worker::hand_over() {
+  while (!waiting_.empty() && pending_ - waiting_.size() < kQueued) {
+    NPU_CHECK(queues_->tasks.push(waiting_.front().get()));
+    (void)waiting_.front().release();
+    waiting_.pop_front();
+  }
   parker_.notify();
 }
 
@@ -50,6 +73,7 @@ void Worker::run_completions() {
     --pending_;
     if (*completion) (*completion)();
   }
+  if (!waiting_.empty()) hand_over();
 }
 
 void Worker::loop() {

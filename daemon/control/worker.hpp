@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
+  /// Never refuses and never waits: what the queue does not take waits in a list of this thread's.
+  /// Whoever posts for a client bounds how much (limits.hpp).
   void post(Task task);
   /// Readable when completions wait.
   [[nodiscard]] int event_fd() const noexcept { return event_fd_.get(); }
@@ -40,11 +43,13 @@ class Worker {
   struct Queues;
   explicit Worker(UniqueFd event_fd);
   void loop();
+  void hand_over();
 
   UniqueFd event_fd_;
   std::unique_ptr<Queues> queues_;
   Parker parker_;
   std::atomic<bool> stop_{false};
+  std::deque<std::unique_ptr<Task>> waiting_;  // beyond what the queues hold
   uint64_t pending_ = 0;
   std::thread thread_;
 };
