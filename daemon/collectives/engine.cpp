@@ -7,6 +7,7 @@
 
 #include <array>
 #include <boost/lockfree/spsc_queue.hpp>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -46,16 +47,26 @@ struct Engine::Impl {
   }
 
   void send(std::unique_ptr<Command> command) {
-    NPU_CHECK(commands.push(command.get()));
+    // The coordinator never waits for this thread, so a full queue empties; clients that come and
+    // go faster than a starved coordinator looks must not end the daemon.
+    while (!commands.push(command.get())) ::sched_yield();
     (void)command.release();
     parker.notify();
   }
   void emit(EngineEvent event) {
-    auto owned = std::make_unique<EngineEvent>(std::move(event));
-    NPU_CHECK(events.push(owned.get()));
-    (void)owned.release();
+    unsent.push_back(std::make_unique<EngineEvent>(std::move(event)));
+    send_events();
+  }
+  /// What the queue does not take waits for the next round: this thread waits for nobody.
+  void send_events() {
+    bool any = false;
+    while (!unsent.empty() && events.push(unsent.front().get())) {
+      (void)unsent.front().release();
+      unsent.pop_front();
+      any = true;
+    }
     const uint64_t one = 1;
-    (void)!::write(event_fd.get(), &one, sizeof(one));
+    if (any) (void)!::write(event_fd.get(), &one, sizeof(one));
   }
 
   void loop();
@@ -74,6 +85,7 @@ struct Engine::Impl {
   CostModel costs;
   Queue<Command> commands;    // control server -> coordinator
   Queue<EngineEvent> events;  // coordinator -> control server
+  std::deque<std::unique_ptr<EngineEvent>> unsent;
   UniqueFd event_fd;
   std::vector<std::unique_ptr<EngineRun>> runs;
   bool stop = false;
@@ -182,7 +194,8 @@ void Engine::Impl::sleep() {
   waiters[n++] = {&parker.word(), ticket};
   for (auto& run : runs) {
     run->set_asleep(1);
-    if (n == waiters.size() || run->aborted()) continue;  // beyond: found by the next wait slice
+    // Beyond, or a doorbell that rings for nothing: found by the next wait slice.
+    if (n == waiters.size() || run->aborted() || run->muted()) continue;
     const auto& word = run->memory().hints()->doorbell.value;
     waiters[n++] = {&word, word.load(std::memory_order_seq_cst)};
   }
@@ -208,12 +221,14 @@ void Engine::Impl::loop() {
     last = now;
     for (auto& run : runs) moved |= serve(*run, now);
     moved |= remove_quiet_runs();
+    if (!unsent.empty()) send_events();
     idle_rounds = moved ? 0 : idle_rounds + 1;
     if (moved || stop) continue;
-    if (idle_rounds <= kYields && !runs.empty()) {
+    if ((idle_rounds <= kYields && !runs.empty()) || !unsent.empty()) {
       ::sched_yield();
     } else {
       sleep();
+      for (auto& run : runs) run->count_kicks(now_ns());
       if (runs.empty()) last = now_ns();
     }
   }

@@ -58,6 +58,7 @@ bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
         return false;
       }
       if (!accept(*pending, now, failure)) return false;
+      kicks_.useful();
       dirty_ = true;
     }
   }
@@ -112,6 +113,14 @@ bool EngineRun::accept_pairwise(Group& group, Pending& pending) noexcept {
   trace_arrival(pending);
   pairs_.add(pending, group.members[pending.s.root]);
   return true;
+}
+
+void EngineRun::count_kicks(uint64_t now) noexcept {
+  // Any value may be there; it is only compared.
+  const uint32_t bell = memory_->hints()->doorbell.value.load(std::memory_order_relaxed);
+  if (bell != last_bell_ && !has_submissions()) kicks_.useless(now);
+  last_bell_ = bell;
+  muted_ = kicks_.muted(now);
 }
 
 bool EngineRun::has_submissions() const noexcept {

@@ -14,6 +14,7 @@
 #include "daemon/collectives/cost_model.hpp"
 #include "daemon/collectives/group.hpp"
 #include "daemon/collectives/helper.hpp"
+#include "daemon/collectives/kick_limit.hpp"
 #include "daemon/collectives/pair_matcher.hpp"
 #include "daemon/collectives/run_memory.hpp"
 #include "daemon/collectives/stream_queues.hpp"
@@ -62,6 +63,11 @@ class EngineRun {
   void set_asleep(uint32_t value) noexcept {
     memory_->board()->engine.asleep.store(value, std::memory_order_seq_cst);
   }
+
+  /// After a sleep: has the doorbell rung for nothing?
+  void count_kicks(uint64_t now) noexcept;
+  /// True while the doorbell is not listened to, because it rings without end.
+  [[nodiscard]] bool muted() const noexcept { return muted_; }
 
   bool removing = false;
 
@@ -136,6 +142,9 @@ class EngineRun {
   bool blocked_ = false;  // something waits for an earlier operation of a stream
   uint32_t left_mask_ = 0;
   bool aborted_ = false;
+  KickLimit kicks_;
+  uint32_t last_bell_ = 0;
+  bool muted_ = false;
 };
 
 }  // namespace npu::daemon

@@ -28,8 +28,12 @@ class Search {
       node.entries.assign(g.by_member.begin(), g.by_member.begin() + group->size);
       nodes_.push_back(std::move(node));
     }
+    groups_ = nodes_.size();
     for (const Pair& pair : pairs.matched()) {
       nodes_.push_back({.group = nullptr, .pair = pair, .entries = {pair.send, pair.recv}});
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (Pending* entry : nodes_[i].entries) entry->mark = static_cast<uint32_t>(i);
     }
   }
 
@@ -44,17 +48,17 @@ class Search {
   /// The node that `entry` belongs to; -1 if that operation is not complete or not its
   /// communicator's head, in which case its own obstacle will be found from there.
   [[nodiscard]] int node_of(const Pending& entry) const {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const auto& entries = nodes_[i].entries;
+    // A mark may be of an earlier search. Not looked for in all nodes: a rank could make that so
+    // many, and so often, that other runs would wait for it.
+    if (entry.mark < nodes_.size()) {
+      const auto& entries = nodes_[entry.mark].entries;
       if (std::find(entries.begin(), entries.end(), &entry) != entries.end())
-        return static_cast<int>(i);
+        return static_cast<int>(entry.mark);
     }
+    if (shm::op_is_pairwise(static_cast<shm::Op>(entry.s.op))) return -1;
     // A later operation of a communicator waits for its head.
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = nodes_[i];
-      if (node.group != nullptr && node.group->id == entry.s.communicator &&
-          !shm::op_is_pairwise(static_cast<shm::Op>(entry.s.op)))
-        return static_cast<int>(i);
+    for (size_t i = 0; i < groups_; ++i) {
+      if (nodes_[i].group->id == entry.s.communicator) return static_cast<int>(i);
     }
     return -1;
   }
@@ -108,7 +112,8 @@ class Search {
     const Pending* waiter;
   };
   StreamQueues& queues_;
-  std::vector<Node> nodes_;
+  std::vector<Node> nodes_;  // groups first
+  size_t groups_ = 0;
   std::vector<Step> path_;
   size_t closing_ = 0;
 };

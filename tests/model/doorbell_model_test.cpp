@@ -78,6 +78,7 @@ class EngineRun {
   [[nodiscard]] bool aborted() const noexcept { return aborted_; }
   [[nodiscard]] bool can_advance() const noexcept { return false; }
   [[nodiscard]] bool quiet() const noexcept { return true; }
+  [[nodiscard]] bool muted() const noexcept { return false; }
   bool removing = false;
 
  private:
