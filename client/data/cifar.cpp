@@ -1,21 +1,19 @@
-// Planes of a record become pixels with the channels innermost when the file is read.
 #include "client/data/cifar.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
-#include <span>
 
+#include "client/data/cifar_records.hpp"
 #include "client/image/decoder.hpp"
+#include "shm/base/fd.hpp"
 
 namespace npu::data {
 namespace {
 
-constexpr int kSide = 32;
-constexpr size_t kPlane = size_t{kSide} * kSide;
-constexpr size_t kImage = 3 * kPlane;
+constexpr size_t kImage = size_t{3} * kCifarSide * kCifarSide;
+constexpr uint64_t kMaxNamesBytes = 64 * 1024;
 
 struct Format {
   std::string_view name, below, names_file;
@@ -88,52 +86,27 @@ struct Split {
   std::vector<int32_t> labels;
 };
 
-void append_pixels(std::span<const uint8_t> planes, std::vector<uint8_t>& out) {
-  const size_t at = out.size();
-  out.resize(at + kImage);
-  for (size_t i = 0; i < kPlane; ++i) {
-    for (size_t c = 0; c < 3; ++c) out[at + 3 * i + c] = planes[c * kPlane + i];
-  }
-}
-
 Result<void> append_file(const std::string& path, const Format& format, size_t records,
                          Split& split) {
-  const size_t record = format.label_bytes + kImage;
   std::vector<uint8_t> bytes;
   NPU_TRY_VOID(image::read_file(path, bytes));
-  if (bytes.size() != records * record) {
-    return fail(Code::kDataLoss,
-                "read '{}': {} bytes where the format has {}; it is cut, or not the binary version",
-                path, bytes.size(), records * record);
-  }
-  for (size_t i = 0; i < records; ++i) {
-    const std::span<const uint8_t> entry(bytes.data() + i * record, record);
-    const int32_t label = entry[format.label_at];
-    if (label >= format.classes) {
-      return fail(Code::kFailedPrecondition, "read '{}': label {} of record {} is outside 0..{}",
-                  path, label, i, format.classes - 1);
-    }
-    split.labels.push_back(label);
-    append_pixels(entry.subspan(format.label_bytes), split.pixels);
-  }
-  return {};
+  return append_cifar(path, bytes,
+                      {.label_bytes = format.label_bytes,
+                       .label_at = format.label_at,
+                       .classes = format.classes,
+                       .records = records},
+                      split.pixels, split.labels);
 }
 
-/// One name a line; a set without the file has no names, which is no error.
+/// A set without the file has no names, which is no error.
 Result<ClassTable> read_names(const std::string& path, const Format& format) {
-  ClassTable names;
-  std::ifstream file(path);
-  for (std::string line; names.size() <= 1000 && std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  if (names.empty() || names.size() == static_cast<size_t>(format.classes)) return names;
-  return fail(Code::kFailedPrecondition, "read '{}': {} class names where {} has {}", path,
-              names.size(), format.name, format.classes);
+  if (!exists(path)) return ClassTable();
+  NPU_TRY(const std::string text, read_file(path, kMaxNamesBytes));
+  return parse_class_names(path, text, format.classes);
 }
 
 Dataset make_set(Split split, const Format& format) {
-  return {{kSide, kSide, 3}, format.classes, std::move(split.pixels), std::move(split.labels)};
+  return {{kCifarSide, kCifarSide, 3}, format.classes, std::move(split.pixels), std::move(split.labels)};
 }
 
 }  // namespace

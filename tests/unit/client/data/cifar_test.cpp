@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "client/data/cifar_records.hpp"
 #include "tests/support/picture_folder.hpp"
 
 namespace npu::data {
@@ -95,6 +96,14 @@ TEST_F(Cifar10, WrongNumberOfNamesIsRefused) {
   const auto sut = open();
   ASSERT_FALSE(sut);
   EXPECT_THAT(sut.error().message, HasSubstr("2 class names"));
+}
+
+TEST(ClassNames, BlanksAndEmptyLinesDoNotCount) {
+  const auto sut = parse_class_names("f", "cat  \r\n\ndog\n\n", 2);
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_THAT(*sut, ElementsAre("cat", "dog"));
+  EXPECT_TRUE(parse_class_names("f", "", 2)->empty());
+  EXPECT_FALSE(parse_class_names("f", "cat", 2));
 }
 
 TEST(Cifar100, TakesTheFineLabel) {
