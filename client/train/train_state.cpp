@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "client/version.hpp"
 #include "shm/format/printable.hpp"
@@ -21,7 +24,24 @@ constexpr size_t kMaxSettingBytes = 64 * 1024;  // more than a state.json that w
 // Doubles travel as their bits beside the readable number: a decimal round trip is not worth a
 // doubt.
 json exact(double value) { return {{"value", value}, {"bits", std::bit_cast<uint64_t>(value)}}; }
-double from_exact(const json& j) { return std::bit_cast<double>(j.at("bits").get<uint64_t>()); }
+
+/// An integer that is one and fits: get() would cut a long one and take a fraction.
+template <typename T>
+Result<T> integer(const json& j, const char* key) {
+  const json& value = j.at(key);
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<uint64_t>())
+                                               : value.is_number_integer() &&
+                                                     std::in_range<T>(value.get<int64_t>());
+  if (fits) return value.get<T>();
+  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return fail(Code::kDataLoss, "read state.json: '{}' is {}, expected an integer of {} bits", key,
+              printable(text, 40), 8 * sizeof(T));
+}
+
+Result<double> from_exact(const json& j, const char* key) {
+  NPU_TRY(const uint64_t bits, integer<uint64_t>(j.at(key), "bits"));
+  return std::bit_cast<double>(bits);
+}
 
 json scaler_to_json(const std::optional<model::GradScalerState>& s) {
   if (!s) return nullptr;
@@ -40,13 +60,17 @@ Result<std::optional<model::GradScalerState>> scaler_from_json(const json& j) {
   if (found == j.end() || found->is_null()) return std::optional<model::GradScalerState>();
   model::GradScalerState s;
   s.dynamic = found->at("dynamic").get<bool>();
-  s.scale = static_cast<float>(from_exact(found->at("scale")));
-  s.growth_factor = from_exact(found->at("growth_factor"));
-  s.backoff_factor = from_exact(found->at("backoff_factor"));
-  s.growth_interval = found->at("growth_interval").get<int64_t>();
-  s.growth_tracker = found->at("growth_tracker").get<int64_t>();
-  s.skipped_steps = found->at("skipped_steps").get<int64_t>();
-  s.consecutive_skips = found->at("consecutive_skips").get<int64_t>();
+  NPU_TRY(const double scale, from_exact(*found, "scale"));
+  // A double beyond what a float holds has no defined conversion.
+  s.scale = std::abs(scale) <= std::numeric_limits<float>::max()
+                ? static_cast<float>(scale)
+                : std::numeric_limits<float>::infinity();
+  NPU_TRY(s.growth_factor, from_exact(*found, "growth_factor"));
+  NPU_TRY(s.backoff_factor, from_exact(*found, "backoff_factor"));
+  NPU_TRY(s.growth_interval, integer<int64_t>(*found, "growth_interval"));
+  NPU_TRY(s.growth_tracker, integer<int64_t>(*found, "growth_tracker"));
+  NPU_TRY(s.skipped_steps, integer<int64_t>(*found, "skipped_steps"));
+  NPU_TRY(s.consecutive_skips, integer<int64_t>(*found, "consecutive_skips"));
   NPU_TRY_VOID(model::check_grad_scaler(s));
   return std::optional(s);
 }
@@ -177,42 +201,60 @@ std::string state_to_json(const TrainState& s, const CheckpointIdentity& id) {
   return as_text(j, 1) + "\n";
 }
 
+namespace {
+
+Result<CheckpointIdentity> identity_from_json(const json& j, int schema) {
+  CheckpointIdentity id;
+  id.arch = j.at("arch").get<std::string>();
+  NPU_TRY(id.num_classes, integer<int>(j, "num_classes"));
+  NPU_TRY(id.world, integer<int>(j, "world"));
+  NPU_TRY(id.global_batch, integer<int>(j, "global_batch"));
+  NPU_TRY(id.seed, integer<uint64_t>(j, "seed"));
+  id.amp = j.value("amp", false);
+  if (schema >= 2) {
+    if (!j.at("start_epoch").is_null()) {
+      NPU_TRY(id.start_epoch, integer<int64_t>(j, "start_epoch"));
+    }
+    NPU_TRY(id.settings, settings_from_json(j.at("settings")));
+  }
+  if (const auto table = j.find("class_table"); table != j.end() && !table->is_null()) {
+    id.classes = table->get<data::ClassTable>();
+  }
+  id.class_hash = j.value("class_table_hash", "");
+  return id;
+}
+
+Result<TrainState> counters_from_json(const json& j) {
+  TrainState s;
+  NPU_TRY(s.next_epoch, integer<int>(j, "next_epoch"));
+  NPU_TRY(s.step_in_epoch, integer<int64_t>(j, "step_in_epoch"));
+  NPU_TRY(s.global_step, integer<int64_t>(j, "global_step"));
+  NPU_TRY(s.sums.loss, from_exact(j, "epoch_loss_sum"));
+  NPU_TRY(s.sums.top1, from_exact(j, "epoch_top1"));
+  NPU_TRY(s.sums.top5, from_exact(j, "epoch_top5"));
+  NPU_TRY(s.sums.samples, integer<int64_t>(j, "epoch_samples"));
+  NPU_TRY(s.best_acc1, from_exact(j, "best_acc1"));
+  NPU_TRY(s.best_epoch, integer<int>(j, "best_epoch"));
+  NPU_TRY(s.last_acc1, from_exact(j, "last_acc1"));
+  NPU_TRY(s.skipped_steps, integer<int64_t>(j, "skipped_steps"));
+  return s;
+}
+
+}  // namespace
+
 Result<ParsedState> state_from_json(std::string_view text) {
   try {
     const json j = json::parse(text);
-    const int schema = j.at("schema").get<int>();
+    NPU_TRY(const int schema, integer<int>(j, "schema"));
     if (schema < 1 || schema > kStateSchema) {
       return fail(Code::kUnimplemented,
                   "read state.json: schema {} is newer than this program's {}", schema,
                   kStateSchema);
     }
     ParsedState parsed;
-    parsed.identity = {.arch = j.at("arch").get<std::string>(),
-                       .num_classes = j.at("num_classes").get<int>(),
-                       .world = j.at("world").get<int>(),
-                       .global_batch = j.at("global_batch").get<int>(),
-                       .seed = j.at("seed").get<uint64_t>(),
-                       .amp = j.value("amp", false)};
-    if (schema >= 2) {
-      if (!j.at("start_epoch").is_null()) {
-        parsed.identity.start_epoch = j.at("start_epoch").get<int64_t>();
-      }
-      NPU_TRY(parsed.identity.settings, settings_from_json(j.at("settings")));
-    }
-    if (const auto table = j.find("class_table"); table != j.end() && !table->is_null()) {
-      parsed.identity.classes = table->get<data::ClassTable>();
-    }
-    parsed.identity.class_hash = j.value("class_table_hash", "");
+    NPU_TRY(parsed.identity, identity_from_json(j, schema));
+    NPU_TRY(parsed.state, counters_from_json(j));
     TrainState& s = parsed.state;
-    s.next_epoch = j.at("next_epoch").get<int>();
-    s.step_in_epoch = j.at("step_in_epoch").get<int64_t>();
-    s.global_step = j.at("global_step").get<int64_t>();
-    s.sums = {from_exact(j.at("epoch_loss_sum")), from_exact(j.at("epoch_top1")),
-              from_exact(j.at("epoch_top5")), j.at("epoch_samples").get<int64_t>()};
-    s.best_acc1 = from_exact(j.at("best_acc1"));
-    s.best_epoch = j.at("best_epoch").get<int>();
-    s.last_acc1 = from_exact(j.at("last_acc1"));
-    s.skipped_steps = j.at("skipped_steps").get<int64_t>();
     NPU_TRY(s.scaler, scaler_from_json(j));
     if (s.next_epoch < 0 || s.step_in_epoch < 0 || s.global_step < 0) {
       return fail(Code::kDataLoss, "read state.json: epoch {} step {} ({}) cannot be negative",

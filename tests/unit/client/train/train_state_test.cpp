@@ -153,6 +153,18 @@ TEST(StateJson, SettingsThatAreNoValuesOfAJobFileAreRefused) {
   EXPECT_FALSE(state_from_json(text));
 }
 
+TEST(StateJson, NumbersThatAreNoIntegersOrDoNotFitAreRefused) {
+  const std::string field = "\"next_epoch\": " + std::to_string(used_state().next_epoch);
+  for (const char* value : {"4294967296", "-2147483649", "1.5", "1e300", "\"1\"", "null", "[1]"}) {
+    const auto got = state_from_json(changed(field, "\"next_epoch\": " + std::string(value)));
+    ASSERT_FALSE(got) << value;
+    EXPECT_EQ(got.error().code, Code::kDataLoss) << value;
+    EXPECT_THAT(got.error().message, HasSubstr("next_epoch")) << value;
+  }
+  const std::string bits = std::to_string(std::bit_cast<uint64_t>(used_state().sums.loss));
+  EXPECT_FALSE(state_from_json(changed("\"bits\": " + bits, "\"bits\": -1")));
+}
+
 TEST(StateJson, CutAnywhereIsDataLoss) {
   const std::string text = state_to_json(used_state(), kIdentity);
   for (size_t length = 0; length + 2 < text.size(); ++length) {
