@@ -114,6 +114,12 @@ struct CheckpointConfig {
   std::vector<std::string> resume_override;  // what the job file may change on resume
 };
 
+/// When the launcher starts a job again after a failure; nothing for the ranks.
+struct RestartConfig {
+  int max_restarts = 0;                      // in a row without a new checkpoint; 0 = never
+  std::chrono::milliseconds backoff{1'000};  // before the first of them; doubles up to 30 s
+};
+
 /// Where a run's curves go; written by the launcher alone.
 struct OutputConfig {
   std::optional<std::string> dir;  // empty = the user's state directory
@@ -134,6 +140,7 @@ struct Job {
   CollectivesConfig collectives;
   CheckpointConfig checkpoint;
   OutputConfig output;
+  RestartConfig restart;
   Placement placement = Placement::kWarn;
 
   [[nodiscard]] int world() const noexcept { return static_cast<int>(devices.size()); }

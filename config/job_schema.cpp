@@ -155,6 +155,12 @@ void add_execution(std::vector<Field>& t, Job& job) {
                "auto: newest checkpoint of this name if any; best: its best one; never; or a path with a '/'"});
   t.push_back({"checkpoint.resume_override", &k.resume_override, {}, kOverridable,
                "what this file may change when it resumes; anything else keeps the checkpoint's value"});
+  RestartConfig& r = job.restart;
+  t.push_back({"restart.max_restarts", &r.max_restarts, {0, 1e6}, {},
+               "how often `npu launch` starts the job again after a failure, counted from the last new checkpoint; 0 = never",
+               false});
+  t.push_back({"restart.backoff", &r.backoff, {100, 30'000}, {},
+               "wait before a restart; doubles with each one in a row without a new checkpoint, up to 30s", false});
   OutputConfig& o = job.output;
   t.push_back({"output.dir", &o.dir, {}, {},
                "folder for the run's curves, in a folder of the run's name; default: below the user's state "

@@ -60,6 +60,7 @@ Job unusual() {
   job.precision = {true, "bf16", 0, 128, 7, 9};
   job.collectives = {Algorithm::kDirect, "fp16", 123'457, std::chrono::milliseconds(1500)};
   job.checkpoint = {0, 9, 1, ResumeKind::kPath, "./- a: b", {"epochs", "lr"}};
+  job.restart = {5, std::chrono::milliseconds(2500)};
   job.output = {"/runs: here", true};
   job.placement = Placement::kOff;
   return job;
@@ -87,6 +88,8 @@ TEST(PrintJob, LoadsBackToTheSameJob) {
     EXPECT_EQ(sut->data.std, job.data.std);
     EXPECT_EQ(sut->checkpoint.resume_override, job.checkpoint.resume_override);
     EXPECT_EQ(sut->output.dir, job.output.dir);
+    EXPECT_EQ(sut->restart.max_restarts, job.restart.max_restarts);
+    EXPECT_EQ(sut->restart.backoff, job.restart.backoff);
     EXPECT_EQ(sut->checkpoint.resume_path, job.checkpoint.resume_path);
     EXPECT_EQ(sut->train.stop_after_steps, job.train.stop_after_steps);
   }
@@ -109,6 +112,7 @@ TEST(JobHash, IgnoresDeviceIdsAndDisplayOnly) {
   other.devices = {0, 1, 2};
   other.train.print_freq = 50;
   other.data.workers = 9;
+  other.restart = {};
   EXPECT_EQ(job_hash(job), job_hash(other));
 }
 
