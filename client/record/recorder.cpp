@@ -49,11 +49,13 @@ void Recorder::fail_once(const Error& error) {
 }
 
 Result<void> Recorder::record(const Event& event) {
+  if (const auto* e = std::get_if<RestartEvent>(&event)) restarts_ = e->attempt;
   if (const auto* e = std::get_if<StartEvent>(&event)) NPU_TRY_VOID(start(*e));
   if (!files_ || std::holds_alternative<ValStepEvent>(event)) return {};
   if (const auto* e = std::get_if<StepEvent>(&event)) return step(*e);
   NPU_TRY_VOID(files_->events.append(to_json(event) + '\n'));
   if (const auto* e = std::get_if<EpochEvent>(&event)) return epoch(*e);
+  if (std::holds_alternative<RestartEvent>(event)) return summary("running", event);
   const bool done = std::holds_alternative<DoneEvent>(event);
   if (!done && !std::holds_alternative<ErrorEvent>(event)) return {};
   NPU_TRY_VOID(flush());
@@ -61,6 +63,7 @@ Result<void> Recorder::record(const Event& event) {
 }
 
 Result<void> Recorder::start(const StartEvent& e) {
+  if (files_) NPU_TRY_VOID(flush());  // restarted: the marker comes behind what was told before
   start_ = e;
   const double now = options_.now();
   const int64_t next_step = e.resumed_step.value_or(1);
@@ -133,10 +136,11 @@ Result<void> Recorder::summary(const char* state, const Event& last) {
     return record;
   };
   Json out = {{"schema", 1}, {"run", start_.run}, {"state", state}, {"steps", last_step_}};
+  out["restarts"] = restarts_;
   out["timestamp"] = options_.now();
   out["start"] = record_of(start_);
   if (epoch_) out["epoch"] = record_of(*epoch_);
-  if (!std::holds_alternative<StartEvent>(last) && !std::holds_alternative<EpochEvent>(last)) {
+  if (std::holds_alternative<DoneEvent>(last) || std::holds_alternative<ErrorEvent>(last)) {
     out["end"] = record_of(last);
   }
   return replace_file(options_.folder + "/summary.json",

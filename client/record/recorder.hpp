@@ -47,6 +47,7 @@ class Recorder : public EventSink {
   StartEvent start_;
   std::optional<EpochEvent> epoch_;
   int64_t last_step_ = 0;
+  int restarts_ = 0;  // of this launch
   double flushed_at_ = 0;
   bool broken_ = false;
 };

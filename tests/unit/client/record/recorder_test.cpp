@@ -127,6 +127,39 @@ TEST_F(RecorderTest, RunThatBeginsAnewTakesTheOldOneBack) {
   EXPECT_EQ(curves().epochs.rows.size(), 1u);
 }
 
+TEST_F(RecorderTest, RestartInsideOneLaunchAppendsBehindAMarker) {
+  auto sut = recorder(true);
+  steps(*sut, 1, 6);
+  sut->on_event(ErrorEvent{.code = "aborted", .message = "rank 3 died"});
+  sut->on_event(RestartEvent{.attempt = 1, .reason = "rank 3 died", .step = 4});
+  EXPECT_EQ(nlohmann::json::parse(text("summary.json"))["state"], "running");
+  steps(*sut, 5, 8);
+  sut->on_event(DoneEvent{.steps = 8});
+  sut.reset();
+  const Table table = curves().steps;
+  ASSERT_EQ(table.rows.size(), 8u);
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(table.rows[i][0], static_cast<double>(i + 1));
+  EXPECT_EQ(curves().epochs.rows.size(), 2u);
+  EXPECT_THAT(text("metrics.jsonl"), HasSubstr(R"("name":"restart","value":5,)"));
+  EXPECT_THAT(text("events.jsonl"), HasSubstr(R"("type":"restart","attempt":1)"));
+  EXPECT_EQ(event_files().size(), 2u);
+  const auto summary = nlohmann::json::parse(text("summary.json"));
+  EXPECT_EQ(summary["restarts"], 1);
+  EXPECT_EQ(summary["state"], "done");
+  EXPECT_THAT(warnings_, testing::IsEmpty());
+}
+
+TEST_F(RecorderTest, RestartLosesNothingThatWasTold) {
+  auto sut = recorder();
+  steps(*sut, 1, 5);  // no epoch since the last flush but the fourth step's
+  sut->on_event(StartEvent{.run = "r", .resumed_step = 6});
+  sut->on_event(step(6));
+  sut.reset();
+  EXPECT_EQ(curves().steps.rows.size(), 6u);
+  EXPECT_EQ(curves().epochs.rows.size(), 1u);
+  EXPECT_THAT(text("metrics.jsonl"), HasSubstr(R"("global_step":5)"));
+}
+
 TEST_F(RecorderTest, JobThatNeverStartedLeavesNothing) {
   auto sut = recorder();
   sut->on_event(ErrorEvent{.message = "no"});
