@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 
@@ -42,7 +43,15 @@ constexpr const char* kAbout =
     "killed).\nSIGINT and SIGTERM let the ranks finish their step and save; the exit code is 80 "
     "then, "
     "and the job goes on\nfrom there when it is launched again. A second signal, or the end of "
-    "--grace, ends them at once.\n";
+    "--grace, ends them at once.\n"
+    "\n"
+    "--max-restarts N (restart.max_restarts) starts the ranks again from the newest checkpoint "
+    "when "
+    "one was killed, lost\nthe daemon or timed out; a private daemon that died is replaced, "
+    "another "
+    "one is waited for. N counts restarts in a\nrow without a new checkpoint. What would come "
+    "again "
+    "(exit codes 64, 65, 66, 73, 77, 78) is not restarted.\n";
 
 struct Options {
   client::LaunchOptions launch;
@@ -51,13 +60,14 @@ struct Options {
   Format format = Format::kText;
 };
 
-std::unique_ptr<client::Renderer> make_renderer(Format format) {
+std::unique_ptr<client::Renderer> make_renderer(Format format,
+                                                std::shared_ptr<client::SkewWatch> skew) {
   if (format == Format::kJson) {
     return std::make_unique<client::JsonRenderer>(STDOUT_FILENO, STDERR_FILENO);
   }
   client::TextOptions text;
   text.traits = client::terminal_traits(STDOUT_FILENO);
-  text.skew = [watch = std::make_shared<client::SkewWatch>()](const client::StartEvent& start) {
+  text.skew = [watch = std::move(skew)](const client::StartEvent& start) {
     return watch->sample(start.daemon, start.run, start.world);
   };
   return std::make_unique<client::TextRenderer>(text);
@@ -78,6 +88,15 @@ client::RecorderOptions recorder_options(const config::Job& job) {
   return options;
 }
 
+client::RestartPolicy restart_policy(const config::Job& job) {
+  client::RestartPolicy policy{.max_restarts = job.restart.max_restarts,
+                               .backoff = job.restart.backoff};
+  if (job.checkpoint.resume != config::ResumeKind::kAuto && !job.train.evaluate) {
+    policy.overrides = {"checkpoint.resume=auto"};
+  }
+  return policy;
+}
+
 Result<int> launch_job(Options& options, client::Renderer& renderer) {
   NPU_TRY(PreparedJob prepared, prepare_job(options.request));
   for (const std::string& remark : prepared.remarks) renderer.notice("npu launch: " + remark);
@@ -89,12 +108,15 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
   options.launch.overrides = prepared.overrides;
   options.launch.devices = prepared.job.devices;
   options.launch.run = prepared.job.name;
+  options.launch.restart = restart_policy(prepared.job);
   client::RecordingRenderer recording(renderer, recorder_options(prepared.job));
   return client::launch(options.launch, recording);
 }
 
 int run(Options& options) {
-  const auto renderer = make_renderer(options.format);
+  const auto skew = std::make_shared<client::SkewWatch>();
+  options.launch.on_restart = [skew] { *skew = client::SkewWatch(); };
+  const auto renderer = make_renderer(options.format, skew);
   const auto code = launch_job(options, *renderer);
   renderer->finish();
   if (code) return *code;
@@ -110,6 +132,29 @@ int run(Options& options) {
     renderer->on_event(event);
   }
   return report_error("launch", code.error());
+}
+
+/// In other words --set restart.*: the job file has the same keys.
+void add_restart_flags(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command
+      .add_option_function<int>(
+          "--max-restarts",
+          [options](const int& n) {
+            options->request.overrides.push_back(fmt::format("restart.max_restarts={}", n));
+          },
+          "Restarts after failures, in a row without a new checkpoint (0)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("N");
+  command
+      .add_option_function<double>(
+          "--restart-backoff",
+          [options](const double& seconds) {
+            options->request.overrides.push_back(
+                fmt::format("restart.backoff={}ms", std::llround(seconds * 1000)));
+          },
+          "Wait before a restart, doubles with each in a row up to 30 (1)")
+      ->check(CLI::Range(0.1, 30.0))
+      ->type_name("SECONDS");
 }
 
 }  // namespace
@@ -140,6 +185,7 @@ void add_launch(CLI::App& app, Action& chosen) {
           "From a signal to the end of ranks that do not stop (30)")
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS");
+  add_restart_flags(*command, options);
   add_launch_flags(*command, options->request.given);
   command->callback([&chosen, options] { chosen = [options](char**) { return run(*options); }; });
 }

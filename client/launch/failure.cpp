@@ -88,6 +88,14 @@ std::string format_failure(std::span<const RankEnd> ends, const Failure& failure
   return text;
 }
 
+std::string failure_reason(std::span<const RankEnd> ends, const Failure& failure) {
+  const RankEnd& first = ends[failure.culprit];
+  std::string text = fmt::format("rank {} (pid {}) {}, {}", first.rank, first.pid,
+                                 describe(first.status), failure.doing);
+  if (first.error) text += ": " + first.error->message;
+  return text;
+}
+
 ErrorEvent failure_event(std::span<const RankEnd> ends, const Failure& failure) {
   const RankEnd& first = ends[failure.culprit];
   ErrorEvent event = first.error.value_or(ErrorEvent{});

@@ -44,6 +44,9 @@ struct Failure {
 /// and HCCL's code with cause, suspect and remedy where there is one.
 [[nodiscard]] std::string format_failure(std::span<const RankEnd> ends, const Failure& failure);
 
+/// "rank 3 (pid 4711) killed by SIGKILL, epoch 3 step 309": one line, for what comes after it.
+[[nodiscard]] std::string failure_reason(std::span<const RankEnd> ends, const Failure& failure);
+
 /// The same as one record for `-o json`.
 [[nodiscard]] ErrorEvent failure_event(std::span<const RankEnd> ends, const Failure& failure);
 

@@ -8,15 +8,23 @@
 #include "client/api/admin.hpp"
 #include "client/launch/confirm.hpp"
 #include "client/launch/rank_env.hpp"
+#include "client/launch/recovery.hpp"
 
 namespace npu::client {
 namespace {
 
+// Of a daemon that somebody else restarts, and of what a dead generation leaves in a living one.
+constexpr milliseconds kDaemonLimit{30'000}, kDepartureLimit{5'000};
+
 std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string& socket,
-                                 const std::string& run_key) {
+                                 const std::string& run_key, bool go_on) {
   const int world = static_cast<int>(options.devices.size());
   std::vector<std::string> argv = {"npu", "train", options.job_file};
   for (const std::string& value : options.overrides) argv.insert(argv.end(), {"--set", value});
+  if (go_on) {
+    for (const std::string& value : options.restart.overrides)
+      argv.insert(argv.end(), {"--set", value});
+  }
   std::vector<RankSpec> specs;
   for (int rank = 0; rank < world; ++rank) {
     const RankEnvironment env{.rank = rank,
@@ -34,23 +42,148 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
   return specs;
 }
 
+/// One job: its daemon, its attempts and its end. docs/design/015-restart.md.
+class Launch {
+ public:
+  Launch(const LaunchOptions& options, StopSignals& signals, Renderer& renderer)
+      : options_(options), signals_(signals), renderer_(renderer), budget_(options.restart) {}
+
+  [[nodiscard]] Result<int> run();
+
+ private:
+  [[nodiscard]] Result<JobOutcome> attempt();
+  [[nodiscard]] Result<JobOutcome> restart(const JobOutcome& failed, milliseconds delay);
+  [[nodiscard]] Result<void> recover_daemon();
+  [[nodiscard]] JobOutcome no_daemon(const Error& error);
+  [[nodiscard]] int64_t choose_checkpoint(const JobOutcome& failed);
+  void announce_daemon(const char* why);
+  void say(const Error& error);
+  [[nodiscard]] int end_well(const JobOutcome& outcome);
+  [[nodiscard]] int give_up(const JobOutcome& outcome);
+  [[nodiscard]] bool may_restart(const JobOutcome& outcome) const {
+    return outcome.stop_signal == 0 && worth_restarting(outcome.exit_code);
+  }
+
+  const LaunchOptions& options_;
+  StopSignals& signals_;
+  Renderer& renderer_;
+  DaemonAccess daemon_;
+  RestartBudget budget_;
+  std::optional<NewestCheckpoint> before_;  // when the job was launched
+  bool go_on_ = false;                      // from a checkpoint of this launch
+  std::optional<DoneEvent> done_;           // of an attempt that failed all the same
+};
+
+Result<int> Launch::run() {
+  NPU_TRY(daemon_, open_daemon(options_.daemon, &signals_));
+  if (daemon_.owned) {
+    announce_daemon(options_.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "");
+  }
+  if (options_.restart.max_restarts > 0 && !options_.restart.overrides.empty()) {
+    before_ = newest_checkpoint(daemon_.socket, options_.run);
+  }
+  NPU_TRY(JobOutcome outcome, attempt());
+  for (;;) {
+    budget_.note_checkpoint(outcome.committed_step);
+    if (outcome.well) return outcome.done ? end_well(outcome) : outcome.exit_code;
+    if (outcome.done) done_ = outcome.done;
+    const auto delay = may_restart(outcome) ? budget_.take() : std::nullopt;
+    if (!delay) return give_up(outcome);
+    NPU_TRY(outcome, restart(outcome, *delay));
+  }
+}
+
+Result<JobOutcome> Launch::attempt() {
+  NPU_TRY(const std::string run_key, random_run_key());
+  SupervisorOptions supervisor = options_.supervisor;
+  supervisor.daemon = daemon_.owned ? &daemon_.owned->child() : nullptr;
+  return supervise(rank_specs(options_, daemon_.socket, run_key, go_on_), signals_, renderer_,
+                   supervisor);
+}
+
+Result<JobOutcome> Launch::restart(const JobOutcome& failed, milliseconds delay) {
+  renderer_.notice(fmt::format("{}: restart {} in {:g} s ({} of {} without a new checkpoint): {}",
+                               options_.supervisor.program, budget_.restarts(),
+                               std::chrono::duration<double>(delay).count(), budget_.fruitless(),
+                               options_.restart.max_restarts, failed.reason));
+  NPU_TRY_VOID(pause_for(signals_, delay, "waiting to restart the job"));
+  if (const auto back = recover_daemon(); !back) {
+    if (back.error().code == Code::kAborted) return tl::make_unexpected(back.error());
+    return no_daemon(back.error());
+  }
+  NPU_TRY_VOID(await_departure(daemon_.socket, options_.run, kDepartureLimit, signals_));
+  renderer_.on_event(RestartEvent{budget_.restarts(), failed.reason, choose_checkpoint(failed)});
+  if (options_.on_restart) options_.on_restart();
+  return attempt();
+}
+
+/// A daemon of our own that is gone is replaced; another one is waited for.
+Result<void> Launch::recover_daemon() {
+  Child* const own = daemon_.owned ? &daemon_.owned->child() : nullptr;
+  auto answered = await_daemon(daemon_.socket, kDaemonLimit, signals_, own);
+  if (own == nullptr || answered || answered.error().code == Code::kAborted) return answered;
+  daemon_.owned.reset();
+  NPU_TRY(daemon_.owned,
+          PrivateDaemon::start({.state_dir = options_.daemon.state_dir, .signals = &signals_}));
+  daemon_.socket = daemon_.owned->socket();
+  announce_daemon("");
+  return {};
+}
+
+/// An attempt that came to nothing.
+JobOutcome Launch::no_daemon(const Error& error) {
+  say(error);
+  return {.exit_code = static_cast<int>(error.exit), .well = false, .reason = error.message};
+}
+
+/// Returns the step that the next attempt goes on from.
+int64_t Launch::choose_checkpoint(const JobOutcome& failed) {
+  const auto newest = newest_checkpoint(daemon_.socket, options_.run);
+  if (options_.restart.overrides.empty()) return newest ? newest->step : 0;
+  go_on_ = go_on_ || (newest && newest != before_);
+  return go_on_ && newest ? newest->step : failed.first_step - 1;
+}
+
+void Launch::announce_daemon(const char* why) {
+  renderer_.notice(fmt::format("{}: {}started a private npud (pid {}, state in {})",
+                               options_.supervisor.program, why, daemon_.owned->child().pid(),
+                               daemon_.owned->state_dir()));
+}
+
+void Launch::say(const Error& error) {
+  ErrorEvent event;
+  event.code = code_name(error.code);
+  event.exit_code = static_cast<int>(error.exit);
+  event.pid = ::getpid();
+  event.message = error.message;
+  renderer_.on_event(event);
+  renderer_.notice(fmt::format("{}: error: {}", options_.supervisor.program, error.message));
+}
+
 /// Shows the done record, verified, as the last thing of a job that ended well: after its last
 /// epoch or where it was asked to stop.
-int end_well(const LaunchOptions& options, const std::string& socket, const JobOutcome& outcome,
-             Renderer& renderer) {
+int Launch::end_well(const JobOutcome& outcome) {
   DoneEvent done = *outcome.done;
   const bool committed = !done.checkpoint.empty() && outcome.committed == done.checkpoint;
-  const auto confirmed = confirm_checkpoint(socket, options.run, committed, done);
-  renderer.on_event(done);
+  const auto confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
+  renderer_.on_event(done);
   if (confirmed) return outcome.exit_code;
-  ErrorEvent error;
-  error.code = code_name(confirmed.error().code);
-  error.exit_code = static_cast<int>(confirmed.error().exit);
-  error.pid = ::getpid();
-  error.message = confirmed.error().message;
-  renderer.on_event(error);
-  renderer.notice(fmt::format("{}: error: {}", options.supervisor.program, error.message));
-  return error.exit_code;
+  say(confirmed.error());
+  return static_cast<int>(confirmed.error().exit);
+}
+
+int Launch::give_up(const JobOutcome& outcome) {
+  if (done_) renderer_.on_event(*done_);  // not verified: the end was not a good one
+  const int most = options_.restart.max_restarts;
+  if (most == 0 || outcome.stop_signal != 0) return outcome.exit_code;
+  renderer_.notice(
+      may_restart(outcome)
+          ? fmt::format("{}: not restarted again: {} restarts in a row brought no new checkpoint, "
+                        "restart.max_restarts allows {}",
+                        options_.supervisor.program, budget_.fruitless(), most)
+          : fmt::format("{}: not restarted: what ends with exit code {} would come again",
+                        options_.supervisor.program, outcome.exit_code));
+  return outcome.exit_code;
 }
 
 }  // namespace
@@ -91,20 +224,7 @@ Result<DaemonAccess> open_store(const DaemonChoice& choice) {
 
 Result<int> launch(const LaunchOptions& options, Renderer& renderer) {
   NPU_TRY(StopSignals signals, StopSignals::make());
-  NPU_TRY(const std::string run_key, random_run_key());
-  NPU_TRY(DaemonAccess daemon, open_daemon(options.daemon, &signals));
-  SupervisorOptions supervisor = options.supervisor;
-  if (daemon.owned) {
-    renderer.notice(
-        fmt::format("{}: {}started a private npud (pid {}, state in {})", supervisor.program,
-                    options.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "",
-                    daemon.owned->child().pid(), daemon.owned->state_dir()));
-    supervisor.daemon = &daemon.owned->child();
-  }
-  NPU_TRY(const JobOutcome outcome,
-          supervise(rank_specs(options, daemon.socket, run_key), signals, renderer, supervisor));
-  if (!outcome.done) return outcome.exit_code;
-  return end_well(options, daemon.socket, outcome, renderer);
+  return Launch(options, signals, renderer).run();
 }
 
 }  // namespace npu::client

@@ -1,11 +1,13 @@
 // A whole job: a daemon, one process per device, and the end of both.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "client/launch/private_daemon.hpp"
+#include "client/launch/restart.hpp"
 #include "client/launch/supervisor.hpp"
 #include "client/render/renderer.hpp"
 
@@ -44,15 +46,18 @@ struct LaunchOptions {
   std::vector<int> devices{};            // of the job; rank i drives devices[i]
   DaemonChoice daemon{};
   SupervisorOptions supervisor{};
+  RestartPolicy restart{};
+  std::function<void()> on_restart{};  // before the ranks are started again; may be empty
 };
 
 /// Compute threads for each of `world` ranks on this host: its processors divided by the ranks, at
 /// least 1.
 [[nodiscard]] int threads_per_rank(int world) noexcept;
 
-/// Runs the job to its end and has its last checkpoint verified. Returns the exit code of the
-/// launcher. Errors: open_daemon's,
-/// supervise's. Thread: the main thread, before any other was started.
+/// Runs the job to its end, restarting it as `restart` allows, and has its last checkpoint
+/// verified. Returns the exit code of the launcher. Errors: open_daemon's; supervise's; aborted,
+/// exit 128 + signal, when it is stopped between two attempts. Thread: the main thread, before any
+/// other was started.
 [[nodiscard]] Result<int> launch(const LaunchOptions& options, Renderer& renderer);
 
 }  // namespace npu::client

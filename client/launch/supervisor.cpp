@@ -42,6 +42,9 @@ class Supervisor {
   JobOutcome report();
 
  private:
+  void report_stop(JobOutcome& outcome);
+  void report_daemon(JobOutcome& outcome);
+
   Result<void> watch(int fd, uint64_t id);
   void dispatch(uint64_t id);
   void on_line(RankProcess& rank, RankProcess::Stream stream, std::string_view line);
@@ -70,6 +73,7 @@ class Supervisor {
   std::optional<ExitStatus> daemon_status_;
   std::optional<DoneEvent> done_;
   std::string committed_;
+  int64_t committed_step_ = -1, first_step_ = 1;
   std::string doing_ = "before its first step", stopped_doing_ = doing_;
   std::string failed_doing_, failed_at_;
 };
@@ -170,6 +174,9 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
     return;
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&*event)) {
     committed_ = checkpoint->path;
+    committed_step_ = std::max(committed_step_, checkpoint->step);
+  } else if (const auto* start = std::get_if<StartEvent>(&*event)) {
+    first_step_ = start->resumed_step.value_or(1);
   }
   renderer_.on_event(*event);
 }
@@ -258,46 +265,60 @@ std::vector<RankEnd> Supervisor::ends() const {
   return all;
 }
 
+/// The launcher was told to stop, and not every rank could do so in time.
+void Supervisor::report_stop(JobOutcome& outcome) {
+  ErrorEvent stopped;
+  stopped.code = code_name(Code::kAborted);
+  stopped.exit_code = outcome.exit_code = 128 + stop_signal_;
+  stopped.message = fmt::format("stopped by SIG{} at {}", ::sigabbrev_np(stop_signal_), doing_);
+  outcome.reason = stopped.message;
+  renderer_.on_event(stopped);
+}
+
+void Supervisor::report_daemon(JobOutcome& outcome) {
+  ErrorEvent lost;
+  lost.code = code_name(Code::kUnavailable);
+  lost.exit_code = outcome.exit_code = static_cast<int>(Exit::kNoDaemon);
+  lost.pid = options_.daemon->pid();
+  lost.message = fmt::format("the private npud (pid {}) failed first: {}, {}, {}", lost.pid,
+                             describe(*daemon_status_), failed_doing_, failed_at_);
+  outcome.reason = fmt::format("the private npud (pid {}) {}, {}", lost.pid,
+                               describe(*daemon_status_), failed_doing_);
+  renderer_.on_event(lost);
+  renderer_.notice(fmt::format("{}: {}", options_.program, lost.message));
+}
+
 JobOutcome Supervisor::report() {
   renderer_.finish();
   const std::vector<RankEnd> all = ends();
   const auto culprit = pick_culprit(all);
-  if (!culprit && !daemon_status_) return {.committed = committed_, .done = done_};
+  JobOutcome outcome{.stop_signal = stop_signal_,
+                     .first_step = first_step_,
+                     .committed_step = committed_step_,
+                     .committed = committed_,
+                     .done = done_};
+  if (!culprit && !daemon_status_) return outcome;
   if (culprit && stopped_as_asked(all[*culprit])) {
     renderer_.notice(fmt::format("{}: stopped at {}; launch the job again to go on",
                                  options_.program, stopped_doing_));
-    return {.exit_code = kExitStopped,
-            .stop_signal = stop_signal_,
-            .committed = committed_,
-            .done = done_};
+    outcome.exit_code = kExitStopped;
+    return outcome;
   }
-  if (done_) renderer_.on_event(*done_);  // not verified: the end was not a good one
+  outcome.well = false;
   if (stop_signal_ != 0 && (!culprit || all[*culprit].ended_by_us)) {
-    ErrorEvent stopped;
-    stopped.code = code_name(Code::kAborted);
-    stopped.exit_code = 128 + stop_signal_;
-    stopped.message = fmt::format("stopped by SIG{} at {}", ::sigabbrev_np(stop_signal_), doing_);
-    renderer_.on_event(stopped);
-    return {.exit_code = 128 + stop_signal_, .stop_signal = stop_signal_};
+    report_stop(outcome);
+  } else if (!culprit ||
+             (daemon_status_ && (all[*culprit].ended_by_us || is_consequence(all[*culprit])))) {
+    report_daemon(outcome);
+  } else {
+    const Failure failure{*culprit, failed_doing_, failed_at_};
+    renderer_.on_event(failure_event(all, failure));
+    renderer_.notice(fmt::format("{}: {}", options_.program, format_failure(all, failure)));
+    outcome.exit_code = all[*culprit].status.code();
+    outcome.failed_rank = all[*culprit].rank;
+    outcome.reason = failure_reason(all, failure);
   }
-  const bool daemon_first =
-      daemon_status_ && (!culprit || all[*culprit].ended_by_us || is_consequence(all[*culprit]));
-  if (daemon_first) {
-    ErrorEvent lost;
-    lost.code = code_name(Code::kUnavailable);
-    lost.exit_code = static_cast<int>(Exit::kNoDaemon);
-    lost.pid = options_.daemon->pid();
-    lost.message = fmt::format("the private npud (pid {}) failed first: {}, {}, {}", lost.pid,
-                               describe(*daemon_status_), failed_doing_, failed_at_);
-    renderer_.on_event(lost);
-    renderer_.notice(fmt::format("{}: {}", options_.program, lost.message));
-    return {.exit_code = lost.exit_code};
-  }
-  if (!culprit) return {};
-  const Failure failure{*culprit, failed_doing_, failed_at_};
-  renderer_.on_event(failure_event(all, failure));
-  renderer_.notice(fmt::format("{}: {}", options_.program, format_failure(all, failure)));
-  return {.exit_code = all[*culprit].status.code(), .failed_rank = all[*culprit].rank};
+  return outcome;
 }
 
 }  // namespace

@@ -39,17 +39,22 @@ struct SupervisorOptions {
 struct JobOutcome {
   int exit_code =
       0;  // 0, 80 (stopped as asked), the first failed rank's, or 128 + signal (stopped by force)
-  int stop_signal = 0;
+  int stop_signal = 0;  // that the launcher got, whatever came of it
   int failed_rank = -1;
-  std::string committed{};          // path of the last checkpoint of this launch, empty if none
-  std::optional<DoneEvent> done{};  // what rank 0 said at its end, if every rank ended well
+  bool well = true;                 // every rank finished, or stopped as asked
+  std::string reason{};             // if not: who failed first and how, in one line
+  int64_t first_step = 1;           // that rank 0 said it begins with
+  int64_t committed_step = -1;      // of the highest checkpoint, -1 if there was none
+  std::string committed{};          // path of the last one
+  std::optional<DoneEvent> done{};  // what rank 0 said at its end
 };
 
 /// Starts every rank, shows their events and output (lines prefixed "[rank 3] ") on `renderer` and
 /// returns when all are gone, the `done` record excepted, which it hands back; none is left behind,
-/// whatever happens. A failure is reported there, too: text on stderr and an ErrorEvent. Errors: a
-/// rank that cannot be started (the others are ended). Thread: the main thread. Cost: one epoll
-/// loop, no polling but for what is live on a terminal.
+/// whatever happens. A failure is reported there, too: text on stderr and an ErrorEvent, in which
+/// case `done` says only that rank 0 came to its end. Errors: a rank that cannot be started (the
+/// others are ended). Thread: the main thread. Cost: one epoll loop, no polling but for what is
+/// live on a terminal.
 [[nodiscard]] Result<JobOutcome> supervise(const std::vector<RankSpec>& ranks, StopSignals& signals,
                                            Renderer& renderer, const SupervisorOptions& options);
 

@@ -72,6 +72,15 @@ TEST(FormatFailure, NamesRankSignalPidDeviceStepAndWhatTheOthersReport) {
       "above; launch again, the run resumes from its newest checkpoint");
 }
 
+TEST(FailureReason, IsOneLineWithRankPidEndAndStep) {
+  std::vector ends{exited(0, 76, 600), killed(1, SIGSEGV), exited(2, 74)};
+  ends[2].error = said("write failed");
+  EXPECT_EQ(failure_reason(ends, {1, "epoch 3 step 309", ""}),
+            "rank 1 (pid 101) killed by SIGSEGV, epoch 3 step 309");
+  EXPECT_EQ(failure_reason(ends, {2, "epoch 3 step 309", ""}),
+            "rank 2 (pid 102) exit code 74, epoch 3 step 309: write failed");
+}
+
 TEST(FailureEvent, CarriesWhatTheRankSaidAndHowItEnded) {
   std::vector ends{exited(0, 65)};
   ends[0].error = ErrorEvent{.code = "data_loss", .op = "load", .message = "bad file"};

@@ -107,6 +107,29 @@ TEST_F(SupervisorTest, EventsReachTheRendererAndSayWhatTheJobWasDoing) {
   EXPECT_THAT(renderer_.notices, HasSubstr("epoch 3 step 309"));
 }
 
+TEST_F(SupervisorTest, OutcomeSaysWhatARestartWantsToKnow) {
+  const std::string fd = " > /proc/self/fd/$NPU_EVENT_FD; ";
+  const std::string start = to_json(StartEvent{.run = "r", .resumed_step = 5});
+  const std::string saved = to_json(CheckpointEvent{.step = 8, .path = "/s/step-8"});
+  const std::string done = to_json(DoneEvent{.steps = 8});
+  const std::string say = "echo '" + start + "'" + fd + "echo '" + saved + "'" + fd;
+  const JobOutcome failed = run({say + "exec sleep 100", "sleep 0.2; kill -KILL $$"});
+  EXPECT_FALSE(failed.well);
+  EXPECT_THAT(failed.reason,
+              testing::MatchesRegex("rank 1 \\(pid [0-9]+\\) killed by SIGKILL, .*"));
+  EXPECT_EQ(failed.first_step, 5);
+  EXPECT_EQ(failed.committed_step, 8);
+  EXPECT_EQ(failed.committed, "/s/step-8");
+  // Rank 0 came to its end, another did not come out: nobody has shown `done` yet.
+  const JobOutcome late = run({"echo '" + done + "'" + fd + "exit 0", "sleep 0.2; kill -KILL $$"});
+  EXPECT_FALSE(late.well);
+  ASSERT_TRUE(late.done);
+  for (const Event& event : renderer_.events) {
+    EXPECT_FALSE(std::holds_alternative<DoneEvent>(event));
+  }
+  EXPECT_TRUE(run({"exit 0"}).well);
+}
+
 TEST_F(SupervisorTest, ErrorOfARankIsShownOnceInTheReport) {
   const std::string error = to_json(ErrorEvent{.code = "data_loss", .message = "the file is cut"});
   const std::string script = "echo '" + error + "' > /proc/self/fd/$NPU_EVENT_FD; exit 65";
