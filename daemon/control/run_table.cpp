@@ -84,8 +84,11 @@ Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
         r.run, first != run.members.end() ? first->pid : 0);
   }
   if (run.state != shm::RunState::kForming) {
-    return fail(Code::kFailedPrecondition, "join run '{}' as rank {}: it is already complete",
-                r.run, r.rank);
+    // Of a rank that its supervisor starts again this may pass: exit 75, try again.
+    return fail_exit(
+        Code::kUnavailable, Exit::kBusy,
+        "join run '{}' as rank {}: it is complete (rank 0 is pid {}); wait for its end", r.run,
+        r.rank, run.members[0].pid);
   }
   if (run.world != r.world) {
     return fail(Code::kFailedPrecondition,
