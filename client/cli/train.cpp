@@ -20,6 +20,7 @@
 #include "client/render/text_renderer.hpp"
 #include "client/train/trainer.hpp"
 #include "config/load.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::cli {
 namespace {
@@ -117,6 +118,7 @@ Result<client::RankEnd> train(const Options& options, int threads, bool launched
     NPU_TRY(job.devices, frontend::renumber(job.devices, *visible));
   }
   words.set_rank(rank);
+  NPU_FAILPOINT("train.start");
   // A socket that was named is the only one tried: another daemon does not know this run.
   const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;
   NPU_TRY(const std::string socket, client::find_daemon(named));
