@@ -1,8 +1,13 @@
 #!/usr/bin/python3
-"""Writes corpus/image, small pictures of each format, and corpus/validate: one plain descriptor of each operation, and the traps that took a fuzzer longest to find.
+"""Writes the corpora: corpus/image, small pictures of each format; corpus/validate, one plain descriptor of each
+operation, and the traps that took a fuzzer longest to find; corpus/control, what clients do to a server; corpus/yaml,
+corpus/format, corpus/checkpoint and corpus/data, good files and a few that are not.
 
-The form of an input is told in validate_fuzz.cpp. Run when the layout of an entry changes, and check the result in.
+The form of an input is told in the target's source. Run when the layout of an entry or a message changes, and check
+the result in.
 """
+import gzip
+import json
 import os
 import struct
 import sys
@@ -83,9 +88,126 @@ def pictures():
         yield name, bytes([1, 10, 40, 90, 120, 7, 9, 0]) + data
 
 
+# Steps of control_fuzz: what % 8, the connection times 8; 128 and 224 are flags.
+MESSAGE, RAW, CLOSE, DRAIN, AWAIT, POKE, SUBMIT = range(1, 8)
+
+
+def at(connection, what):
+    return bytes([what + 8 * connection])
+
+
+def attach(connection, world, rank, device, arena=4096, name=0):
+    return at(connection, MESSAGE) + struct.pack("<BBBBHB", 6, world - 1, rank, device, arena // 3, name)
+
+
+def typed(connection, kind, body, request=1):
+    return at(connection, MESSAGE) + bytes([kind]) + body + bytes([request])
+
+
+def plain(connection, message):
+    return at(connection, MESSAGE) + bytes([8, message])
+
+
+def awaited(connection):
+    return at(connection, AWAIT) + b"\0"
+
+
+def entry(op, count=4, recv=64):
+    """From byte 16 of a descriptor on."""
+    return struct.pack("<QQQdIIIIBBBBB", count, 0, recv, 1.0, 0, 1000, 0, 0, op, 4, 0, 0, 0).ljust(112, b"\0")
+
+
+def named(text, size):
+    return text.encode().ljust(size, b"\0")
+
+
+def scripts():
+    welcome = b"".join(awaited(c) for c in range(2))
+    commit = struct.pack("<qQQQQQIIII", 7, 1, 1, 0, 2048, 2, 1, 1, 0, 0)
+    alone = attach(0, 1, 0, 0) + awaited(0) + awaited(0)
+    yield "ask", plain(0, 7) + plain(0, 24) + typed(0, 3, bytes(8) + named("a", 72)) + typed(0, 4, bytes(8) + named("a", 72)) + awaited(0)
+    yield "alone", alone + b"".join(at(0, SUBMIT) + entry(op) for op in (3, 1, 2, 15, 16)) + at(0, DRAIN)
+    yield "together", (attach(0, 2, 0, 0) + attach(1, 2, 1, 1) + welcome + welcome +
+                       at(0, SUBMIT) + entry(1) + at(1, SUBMIT) + entry(1) + plain(0, 6) + plain(1, 6))
+    yield "checkpoint", alone + at(0, POKE) + b"\0\0\1" + bytes(range(64)) + typed(0, 2, commit) + typed(0, 5, named("a", 72)) + awaited(0)
+    yield "forming", attach(0, 3, 1, 0) + attach(1, 3, 1, 1) + attach(2, 2, 0, 2) + at(0, CLOSE) + attach(1, 3, 1, 1)
+    yield "noise", at(0, RAW) + struct.pack("<H", 16) + struct.pack("<IIQ", 7, 16, 1) + at(1, RAW) + struct.pack("<H", 40) + bytes(range(40))
+    yield "descriptor", bytes([128 + RAW]) + struct.pack("<H", 16) + struct.pack("<IIQ", 7, 16, 1)
+    yield "greet", bytes([224 + MESSAGE]) + bytes([0]) + struct.pack("<QIIQ", 0x6f6c6c656875706e, 1, 0, 1) + bytes(32)
+
+
+def yaml_texts():
+    jobs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/jobs")
+    for name in sorted(os.listdir(jobs)):
+        if name.endswith(".yaml"):
+            with open(os.path.join(jobs, name), "rb") as file:
+                yield name[:-5], b"j" + file.read()
+    yield "daemon", b"ddevices: 4\ndevice_memory: 512MiB\nengine_threads: 2\nlog_level: info,coll=trace\nstate_dir: /a b\n"
+    for i, text in enumerate(("optimizer.lr=0.1", "devices=[0, 2]", "checkpoint.resume=/a/b", "schedule.milestones=[3, 5]")):
+        yield f"set-{i}", b"s" + text.encode()
+    yield "bomb", b"jname: a\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+    yield "deep", b"jname: a\nx: " + b"[" * 40 + b"]" * 40
+    yield "block", b"jname: >-\n  a\n  b\ntrain:\n  ? epochs\n  : 3\n---\n"
+
+
+def manifest(tensors):
+    digest = "0" * 32
+    files = [{"name": name, "bytes": 5, "xxh3_128": digest} for name in ("model.safetensors", "optimizer.safetensors", "state.json")]
+    body = {"schema": 1, "run": "a", "step": 7, "sequence": 3, "created_unix_ms": 5, "weights_digest": "0" * 16, "files": files,
+            "tensors": [{"file": "model.safetensors", "name": name, "xxh3_64": "0" * 16} for name in tensors]}
+    text = json.dumps(body, indent=2)
+    return text[:text.rindex("}")].rstrip().encode() + b",\n"  # the last field and the brace are the trailer
+
+
+def safetensors(header, data):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def state():
+    exact = {"value": 0.5, "bits": 4602678819172646912}
+    body = {"schema": 2, "version": "0", "arch": "resnet8", "num_classes": 10, "world": 2, "global_batch": 64, "seed": 3, "next_epoch": 1,
+            "step_in_epoch": 2, "global_step": 12, "epoch_loss_sum": exact, "epoch_top1": exact, "epoch_top5": exact, "epoch_samples": 9,
+            "best_acc1": exact, "best_epoch": 0, "last_acc1": exact, "skipped_steps": 1, "amp": True, "class_table": ["cat", "dog"],
+            "class_table_hash": "0123456789abcdef", "start_epoch": None, "settings": {"optimizer.lr": "0.1"},
+            "scaler": {"dynamic": True, "scale": exact, "growth_factor": {"bits": 4611686018427387904}, "backoff_factor": exact,
+                       "growth_interval": 2000, "growth_tracker": 1, "skipped_steps": 1, "consecutive_skips": 0}}
+    return json.dumps(body).encode()
+
+
+def formats():
+    yield "manifest", b"M" + manifest(["w", "b"])
+    yield "manifest-raw", b"m" + manifest([])
+    tensor = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
+    yield "safetensors", b"s" + safetensors({"__metadata__": {"format": "pt"}, "w": tensor}, bytes(16))
+    yield "safetensors-gap", b"s" + safetensors({"w": tensor}, bytes(17))
+    yield "state", b"t" + state()
+
+
+def damages():
+    yield "none", b""
+    yield "cut", bytes([0, 1, 20, 0, 0, 0])
+    yield "flip", bytes([1, 0, 200, 0, 9, 0])
+    yield "grow", bytes([2, 2, 1, 0, 32, 0])
+    yield "forged", bytes([131, 0, 60, 0, 57, 0])
+    yield "replace", bytes([3, 3, 30, 0, 0, 4]) + b"9999"
+
+
+def data_files():
+    images = struct.pack(">IIII", 0x803, 2, 3, 3) + bytes(range(18))
+    yield "idx", b"i" + images
+    yield "idx-gzip", b"i" + gzip.compress(images, mtime=0)
+    yield "idx-forged", b"i" + struct.pack(">IIII", 0x803, 65535, 65535, 1)
+    yield "labels", b"l" + struct.pack(">II", 0x801, 3) + b"\1\2\3"
+    yield "cifar10", b"c" + b"\3" + bytes(3072)
+    yield "cifar100", b"C" + b"\1\x62" + bytes(3072)
+    yield "names", b"n" + b"\n".join(b"class %d" % i for i in range(10)) + b"\r\n"
+
+
 def main():
     corpus = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
-    for folder, entries in (("validate", inputs()), ("image", pictures())):
+    for folder, entries in (("validate", inputs()), ("image", pictures()), ("control", scripts()), ("yaml", yaml_texts()),
+                            ("format", formats()), ("checkpoint", damages()), ("data", data_files())):
         os.makedirs(os.path.join(corpus, folder), exist_ok=True)
         for name, data in entries:
             with open(os.path.join(corpus, folder, name), "wb") as file:
