@@ -76,6 +76,7 @@ struct NonFiniteGradient {
 using BucketReady = std::function<void(size_t bucket)>;
 
 class Profile;
+class StateExporter;
 
 /// The network. Invariants: (1) no tensor memory is taken after bind (oneDNN makes small
 /// bookkeeping allocations in each execution); (2) parameters, gradients and momentum share one
@@ -203,6 +204,7 @@ class Network {
   [[nodiscard]] uint64_t parameter_count() const noexcept;
 
  private:
+  friend class StateExporter;
   struct Impl;
   explicit Network(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;

@@ -60,6 +60,7 @@ class Convolution {
   [[nodiscard]] uint64_t backward_weights_bytes() const noexcept;
   [[nodiscard]] uint64_t scratch_bytes() const noexcept;
   [[nodiscard]] const Layout& master_layout() const noexcept { return master_; }
+  [[nodiscard]] const Layout& plain_layout() const noexcept { return plain_; }
   [[nodiscard]] std::string implementations() const;
 
   void make_forward_weights(const float* master, void* forward, std::byte* scratch);

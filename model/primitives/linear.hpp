@@ -20,6 +20,7 @@ class Linear {
   [[nodiscard]] uint64_t copy_bytes() const noexcept;
   [[nodiscard]] uint64_t scratch_bytes() const noexcept;
   [[nodiscard]] const Layout& master_layout() const noexcept { return master_; }
+  [[nodiscard]] const Layout& plain_layout() const noexcept { return plain_; }
 
   /// `copy` holds copy_bytes() and is overwritten.
   void forward(const float* src, const float* weights, const float* bias, float* dst, float* copy,
@@ -37,6 +38,7 @@ class Linear {
   Layout master_;
   Layout forward_layout_;
   Layout backward_layout_;
+  Layout plain_;
   std::unique_ptr<Primitive> forward_;
   std::unique_ptr<Primitive> backward_data_;
   std::unique_ptr<Primitive> backward_weights_;

@@ -64,9 +64,9 @@ Result<std::unique_ptr<Linear>> Linear::create(std::shared_ptr<Context> context,
     NPU_TRY(linear->to_forward_,
             Primitive::reorder(context, linear->master_, linear->forward_layout_));
   }
-  const Layout plain = to_layout(matrix(out, in, memory::format_tag::ab));
-  NPU_TRY(linear->to_plain_, Primitive::reorder(context, linear->master_, plain));
-  NPU_TRY(linear->from_plain_, Primitive::reorder(context, plain, linear->master_));
+  linear->plain_ = to_layout(matrix(out, in, memory::format_tag::ab));
+  NPU_TRY(linear->to_plain_, Primitive::reorder(context, linear->master_, linear->plain_));
+  NPU_TRY(linear->from_plain_, Primitive::reorder(context, linear->plain_, linear->master_));
   return linear;
 } catch (const dnnl::error& e) {
   return fail(Code::kInternal, "create a linear layer {} -> {}: oneDNN says {}", in, out, e.what());
