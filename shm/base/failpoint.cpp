@@ -161,7 +161,8 @@ void carry_out(const Point& point) noexcept {
       (void)::kill(::getpid(), SIGKILL);
       for (;;) ::pause();  // the signal may reach another thread first
     case Action::kStop:
-      (void)::kill(::getpid(), SIGSTOP);
+      // To this thread: sent to the process, another one may take it while this one goes on.
+      (void)::raise(SIGSTOP);
       return;
     case Action::kSegv:
       // The default action, whatever a sanitizer or a program put in its place.
