@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "shm/base/failpoint.hpp"
+
 namespace npu::daemon {
 
 int FileOps::open(int dir, const char* name, int flags, mode_t mode) {
@@ -30,11 +32,23 @@ int FileOps::open(int dir, const char* name, int flags, mode_t mode) {
 
 int FileOps::mkdir(int dir, const char* name, mode_t mode) { return ::mkdirat(dir, name, mode); }
 
+namespace {
+
+/// True, with errno set, when a test wants the call to fail.
+bool injected(int error) noexcept {
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+}  // namespace
+
 int FileOps::fallocate(int fd, uint64_t size_bytes) {
+  if (injected(NPU_FAILPOINT_ERRNO("ckpt.fallocate"))) return -1;
   return ::fallocate(fd, 0, 0, static_cast<off_t>(size_bytes));
 }
 
 ssize_t FileOps::write(int fd, std::span<const std::byte> bytes) {
+  if (injected(NPU_FAILPOINT_ERRNO("ckpt.write"))) return -1;
   return ::write(fd, bytes.data(), bytes.size());
 }
 
@@ -44,9 +58,13 @@ ssize_t FileOps::pread(int fd, std::span<std::byte> bytes, uint64_t offset) {
 
 int FileOps::fstat(int fd, struct stat* out) { return ::fstat(fd, out); }
 
-int FileOps::fsync(int fd) { return ::fsync(fd); }
+int FileOps::fsync(int fd) {
+  if (injected(NPU_FAILPOINT_ERRNO("ckpt.fsync"))) return -1;
+  return ::fsync(fd);
+}
 
 int FileOps::rename(int dir, const char* from, const char* to, unsigned flags) {
+  if (injected(NPU_FAILPOINT_ERRNO("ckpt.rename"))) return -1;
   return ::renameat2(dir, from, dir, to, flags);
 }
 

@@ -8,6 +8,7 @@
 
 #include "daemon/checkpoint/dir_io.hpp"
 #include "daemon/checkpoint/names.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -70,10 +71,12 @@ Result<bool> publish(FileOps& ops, const RunDir& run, const std::string& temp, u
   const std::string name = step_name(step);
   const std::string aside = aside_name(name, ops.nonce());
   NPU_TRY(const Placed placed, place(ops, run, temp, name, aside));
+  NPU_FAILPOINT("ckpt.after_rename");
   if (auto flushed = sync(ops, run.fd.get(), fmt::format("run '{}'", run.run)); !flushed) {
     unplace(ops, run, placed, temp, name, aside);
     return tl::make_unexpected(std::move(flushed.error()));
   }
+  NPU_FAILPOINT("ckpt.after_run_fsync");
   if (placed == Placed::kFresh) return false;
   const std::string& old = placed == Placed::kExchanged ? temp : aside;
   if (auto removed = remove_entry(ops, run.fd.get(), old); !removed) {
@@ -99,6 +102,7 @@ Result<void> write_pointer(FileOps& ops, const RunDir& run, const char* name,
     NPU_TRY(const UniqueFd fd, open_file(ops, dir, temp, O_WRONLY | O_CREAT | O_EXCL, 0600, what));
     NPU_TRY_VOID(write_bytes(ops, fd.get(), std::as_bytes(std::span(text)), what));
     NPU_TRY_VOID(sync(ops, fd.get(), what));
+    NPU_FAILPOINT("ckpt.pointer_written");  // BEST if there is one, then LATEST
     return rename_entry(ops, dir, temp, name, 0);
   };
   if (auto written = write(); !written) {
@@ -171,6 +175,7 @@ Result<std::vector<uint64_t>> rotate(FileOps& ops, const RunDir& run,
     NPU_TRY_VOID(rename_entry(ops, run.fd.get(), step_name(scanned.step), temp, 0));
     doomed.push_back(temp);
     removed.push_back(scanned.step);
+    NPU_FAILPOINT("ckpt.rotation_renamed");
   }
   if (doomed.empty()) return removed;
   NPU_TRY_VOID(sync(ops, run.fd.get(), fmt::format("run '{}'", run.run)));

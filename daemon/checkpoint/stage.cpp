@@ -3,6 +3,7 @@
 #include "daemon/checkpoint/dir_io.hpp"
 #include "daemon/checkpoint/staged_file.hpp"
 #include "daemon/checkpoint/store.hpp"
+#include "shm/base/failpoint.hpp"
 #include "shm/format/printable.hpp"
 
 namespace npu::daemon {
@@ -92,6 +93,7 @@ Result<Manifest> write_checkpoint(FileOps& ops, int dir, const Snapshot& snapsho
           StagedFile::create(ops, dir, kOptimizerFile, plan.optimizer.file_bytes(), bounce, what));
   NPU_TRY(StagedFile state_file,
           StagedFile::create(ops, dir, kStateFile, state.size(), bounce, what));
+  NPU_FAILPOINT("ckpt.after_fallocate");
 
   NPU_TRY_VOID(write_tensors(model, plan.model, snapshot.model));
   NPU_TRY(manifest.files.emplace_back(), model.finish());
@@ -108,6 +110,7 @@ Result<Manifest> write_checkpoint(FileOps& ops, int dir, const Snapshot& snapsho
   NPU_TRY_VOID(manifest_file.append(std::as_bytes(std::span(text))));
   NPU_TRY_VOID(manifest_file.finish());
   NPU_TRY_VOID(sync(ops, dir, "the directory of " + what));
+  NPU_FAILPOINT("ckpt.after_dir_fsync");
   return manifest;
 }
 

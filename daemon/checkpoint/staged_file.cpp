@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "daemon/checkpoint/dir_io.hpp"
+#include "shm/base/failpoint.hpp"
 #include "shm/base/units.hpp"
 
 namespace npu::daemon {
@@ -43,13 +44,16 @@ Result<void> StagedFile::flush() {
   const auto piece = bounce_.first(filled_);
   hash_.update(piece);
   filled_ = 0;
-  return write_bytes(*ops_, fd_.get(), piece, what_);
+  NPU_TRY_VOID(write_bytes(*ops_, fd_.get(), piece, what_));
+  NPU_FAILPOINT("ckpt.after_piece");  // of a file that has more
+  return {};
 }
 
 Result<ManifestFile> StagedFile::finish() {
   NPU_TRY_VOID(flush());
   NPU_CHECK(appended_bytes_ == size_bytes_);
   NPU_TRY_VOID(sync(*ops_, fd_.get(), what_));
+  NPU_FAILPOINT("ckpt.after_fsync");  // 1 model, 2 optimizer, 3 state, 4 manifest
   return ManifestFile{name_, size_bytes_, hash_.digest128()};
 }
 

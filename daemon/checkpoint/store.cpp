@@ -15,6 +15,7 @@
 #include "daemon/checkpoint/publish.hpp"
 #include "daemon/checkpoint/stage.hpp"
 #include "shm/base/clock.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -104,6 +105,7 @@ Result<bool> write_and_publish(FileOps& ops, const RunDir& run, const Snapshot& 
   if (ops.mkdir(run.fd.get(), temp.c_str(), 0700) != 0) {
     return fail_errno(fmt::format("create {}/{}", run.path, temp));
   }
+  NPU_FAILPOINT("ckpt.after_mkdir");
   const auto write = [&]() -> Result<bool> {
     NPU_TRY(const UniqueFd dir, open_dir(ops, run.fd.get(), temp, run.path + "/" + temp));
     NPU_TRY(const Manifest manifest, write_checkpoint(ops, dir.get(), snapshot, plan, sequence));
@@ -176,6 +178,7 @@ Result<CommitReport> CheckpointStore::commit(const Snapshot& snapshot) {
   NPU_TRY(report.replaced, write_and_publish(ops, run, snapshot, plan, sequence, &report));
 
   // Durable from here on: what fails now is reported, but it does not take the checkpoint back.
+  NPU_FAILPOINT("ckpt.durable");
   if (snapshot.best) {
     if (auto best = write_best(ops, run, snapshot.step, sequence); !best) {
       report.warnings.push_back({run.run, snapshot.step, {}, best.error().message});
@@ -184,6 +187,7 @@ Result<CommitReport> CheckpointStore::commit(const Snapshot& snapshot) {
   if (auto latest = write_latest(ops, run, snapshot.step); !latest) {
     report.warnings.push_back({run.run, snapshot.step, {}, latest.error().message});
   }
+  NPU_FAILPOINT("ckpt.before_rotation");
   auto rotated = rotate(ops, run,
                         {.committed_step = snapshot.step,
                          .keep = snapshot.keep,
@@ -194,6 +198,7 @@ Result<CommitReport> CheckpointStore::commit(const Snapshot& snapshot) {
     report.warnings.push_back(
         {run.run, snapshot.step, {}, "old checkpoints stay: " + rotated.error().message});
   }
+  NPU_FAILPOINT("ckpt.after_rotation");
   report.duration = Clock::now() - start;
   return report;
 }
