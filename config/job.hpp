@@ -65,7 +65,8 @@ struct TrainConfig {
   NanLoss nan_loss = NanLoss::kAbort;
   int accumulate = 1;  // micro-batches a step; batch_size counts all of them
   double label_smoothing = 0;
-  double ema_decay = 0;  // 0 = off
+  double ema_decay = 0;              // 0 = off
+  int64_t check_replicas_every = 0;  // steps; 0 = only at checkpoints
 };
 
 struct OptimizerConfig {

@@ -96,6 +96,8 @@ void add_training(std::vector<Field>& t, Job& job) {
                "share of the target spread over all classes; training loss only"});
   t.push_back({"train.ema_decay", &train.ema_decay, {0, 0.999999}, {},
                "moving average of the weights, validated and saved beside them; 0 = off"});
+  t.push_back({"train.check_replicas_every", &train.check_replicas_every, {0, 1e15}, {},
+               "steps between comparisons of the ranks' weights, bit by bit; 0 = only at checkpoints"});
   OptimizerConfig& opt = job.optimizer;
   t.push_back({"optimizer.lr", &opt.lr, {0, 1000}, {}, "base learning rate, for the global batch"});
   t.push_back({"optimizer.momentum", &opt.momentum, {0, 1}, {}, "SGD momentum"});

@@ -72,6 +72,8 @@ uint64_t layout_hash() noexcept {
       sizeof(DeviceRow),
       sizeof(RunRow),
       sizeof(CheckpointCommit),
+      offsetof(CheckpointCommit, digests_offset),
+      sizeof(ReplicaRow),
       sizeof(CheckpointRow),
       sizeof(SnapshotTensor),
       kTraceSlots,

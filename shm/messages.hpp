@@ -126,8 +126,8 @@ struct RunRow {
   uint64_t collectives;
   int64_t uid;
   uint32_t world, joined;
-  uint32_t state;  // RunState
-  uint32_t reserved;
+  uint32_t state;               // RunState
+  uint32_t failed_checkpoints;  // in a row, up to the last one
   // By rank; a rank that has not come or has left has pid 0.
   int64_t pids[kMaxDevices];
   uint64_t steps[kMaxDevices];  // what the rank says of itself
@@ -136,20 +136,38 @@ struct RunRow {
   char error[kTextBytes];
 };
 
-/// Every rank sends one per checkpoint; rank 0's carries the snapshot. Offsets are into the
-/// sender's arena.
+/// Every rank sends one per checkpoint, or per check of the replicas; rank 0's carries the
+/// snapshot. Offsets are into the sender's arena. The n-th commits of all ranks belong together.
 struct CheckpointCommit {
   static constexpr MessageType kType = MessageType::kCheckpointCommit;
   MessageHeader header;
   int64_t step;
   uint64_t replica_digest;  // of this rank's parameters, momentum and buffers; must be equal on all
+  uint64_t digests_offset;  // ReplicaRow[digests_count]: what it is made of, to name what differs
   uint64_t weights_digest;  // layout-independent, rank 0 only
   uint64_t table_offset;    // SnapshotTensor[table_count], rank 0 only
   uint64_t state_offset, state_bytes;  // JSON text, rank 0 only
+  uint32_t digests_count;              // 0: a difference has no name
   uint32_t table_count;                // 0: digest only
   uint32_t keep;
-  uint32_t best;  // 1: of the run's best epoch; rotation spares it
+  uint32_t best;        // 1: of the run's best epoch; rotation spares it
+  uint32_t check_only;  // 1 on all ranks: the digests are compared, nothing is written
   uint32_t reserved;
+};
+
+/// One part of a replica, in the arena of the sender (not a message of its own).
+struct ReplicaRow {
+  uint64_t digest;
+  uint32_t kind;  // ReplicaPart
+  uint32_t reserved;
+  char name[kNameBytes];  // in the state dict
+};
+
+enum class ReplicaPart : uint32_t {
+  kParameter = 0,
+  kMomentum = 1,
+  kBuffer = 2,
+  kAverage = 3,  // of a parameter or a buffer
 };
 
 /// One tensor of a snapshot, in the arena of the sender (not a message of its own).

@@ -46,6 +46,7 @@ RunInfo to_info(const shm::RunRow& row) {
   info.generation = row.generation;
   info.uid = row.uid;
   info.collectives = row.collectives;
+  info.failed_checkpoints = row.failed_checkpoints;
   info.last_error = shm::get_text(row.error);
   for (uint32_t r = 0; r < row.world && r < shm::kMaxDevices; ++r) {
     info.ranks.push_back({.rank = static_cast<int>(r),

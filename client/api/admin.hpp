@@ -37,7 +37,8 @@ struct RunInfo {
   int world = 0, joined = 0;
   uint64_t generation = 0;
   int64_t uid = -1;
-  uint64_t collectives = 0;  // completed by the run's world communicator
+  uint64_t collectives = 0;         // completed by the run's world communicator
+  uint32_t failed_checkpoints = 0;  // in a row, up to the last one
   std::string last_error;
   std::vector<RunRank> ranks;  // all `world` of them
 };

@@ -68,6 +68,12 @@ std::string process_table(const client::DaemonInfo& info) {
   return text + rule('-');
 }
 
+std::string failed_checkpoints(const client::RunInfo& run) {
+  if (run.failed_checkpoints == 0) return {};
+  if (run.failed_checkpoints == 1) return "; its last checkpoint failed";
+  return fmt::format("; degraded: its last {} checkpoints failed", run.failed_checkpoints);
+}
+
 Json device_json(const client::DeviceInfo& d) {
   Json out = {{"id", d.id},
               {"state", d.state},
@@ -88,8 +94,8 @@ std::string info_table(const client::DaemonInfo& info) {
                           "emulated: no power/temp"));
   text += device_table(info) + process_table(info);
   for (const auto& run : info.runs) {
-    text += fmt::format("run '{}': {}, {} of {} ranks, {} collectives{}\n", run.name, run.state,
-                        run.joined, run.world, run.collectives,
+    text += fmt::format("run '{}': {}, {} of {} ranks, {} collectives{}{}\n", run.name, run.state,
+                        run.joined, run.world, run.collectives, failed_checkpoints(run),
                         run.last_error.empty() ? "" : "; " + run.last_error);
   }
   return text;
@@ -106,6 +112,7 @@ std::string info_json(const client::DaemonInfo& info) {
                     {"generation", r.generation},
                     {"uid", r.uid},
                     {"collectives", r.collectives},
+                    {"failed_checkpoints", r.failed_checkpoints},
                     {"last_error", r.last_error}});
   }
   const Json out = {{"schema", 1}, {"devices", devices}, {"runs", runs}};

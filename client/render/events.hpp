@@ -98,6 +98,12 @@ struct CheckpointEvent {
   double stall_ms = 0, durable_ms = 0;
 };
 
+/// Something went wrong that does not end the job.
+struct WarningEvent {
+  int64_t step = 0;
+  std::string message;  // one full sentence
+};
+
 struct RestartEvent {
   int attempt = 0;
   std::string reason;
@@ -133,8 +139,9 @@ struct DoneEvent {
   std::optional<bool> verified;  // the checkpoint, read back; the launcher's word, not a rank's
 };
 
-using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,
-                           CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent, EvalEvent>;
+using Event =
+    std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent, CheckpointEvent,
+                 RestartEvent, ErrorEvent, DoneEvent, EvalEvent, WarningEvent>;
 
 /// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become
 /// null.

@@ -67,6 +67,8 @@ void visit(auto&& f, Is<CheckpointEvent> auto& e) {
   f("stall_ms", e.stall_ms), f("durable_ms", e.durable_ms);
 }
 
+void visit(auto&& f, Is<WarningEvent> auto& e) { f("step", e.step), f("message", e.message); }
+
 void visit(auto&& f, Is<RestartEvent> auto& e) {
   f("attempt", e.attempt), f("reason", e.reason), f("step", e.step);
 }
@@ -92,8 +94,9 @@ void visit(auto&& f, Is<EvalEvent> auto& e) {
 }
 
 // In the order of the variant's alternatives.
-constexpr const char* kTypeNames[] = {"start",      "step",    "val_step", "overflow", "epoch",
-                                      "checkpoint", "restart", "error",    "done",     "eval"};
+constexpr const char* kTypeNames[] = {"start", "step",       "val_step", "overflow",
+                                      "epoch", "checkpoint", "restart",  "error",
+                                      "done",  "eval",       "warning"};
 static_assert(std::size(kTypeNames) == std::variant_size_v<Event>);
 
 struct Writer {

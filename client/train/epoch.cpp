@@ -5,6 +5,7 @@
 
 #include "client/data/sampler.hpp"
 #include "client/train/stepper.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::client {
 namespace {
@@ -97,6 +98,13 @@ void add_metrics(TrainState& state, const StepMetrics& metrics, int batch) {
   state.sums.samples += batch;
 }
 
+/// For tests of the replica check: one bit of one weight, as a damaged memory would have it. A high
+/// one of the mantissa, which rounding does not swallow in the steps that follow.
+void flip_a_bit(Replica& replica) {
+  const std::span<float> weights = replica.network().parameters_flat();
+  reinterpret_cast<std::byte*>(&weights[weights.size() / 2])[2] ^= std::byte{0x10};
+}
+
 }  // namespace
 
 Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochOptions& o,
@@ -121,6 +129,7 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
     step_begin = Clock::now();
     ++state.step_in_epoch;
     ++state.global_step;
+    if (NPU_FAILPOINT_ASKED("train.flip_a_bit", failpoint::Action::kGarbage)) flip_a_bit(replica);
     if (job.precision.amp) state.scaler = stepper.scaler();
     add_metrics(state, metrics, job.train.batch_size);
     result.images += job.train.batch_size;
@@ -132,10 +141,13 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
     NPU_TRY_VOID(replica.emit_commits(events, false));
     result.stopped = state.global_step >= o.stop_at_step;
     result.interrupted = metrics.stop;
-    const bool every =
-        o.checkpoint_every_steps > 0 && state.global_step % o.checkpoint_every_steps == 0;
     if (result.stopped || result.interrupted) break;
-    if (every && state.step_in_epoch < o.steps_per_epoch) NPU_TRY_VOID(save(state));
+    if (is_due(o.checkpoint_every_steps, state.global_step) &&
+        state.step_in_epoch < o.steps_per_epoch) {
+      NPU_TRY_VOID(save(state));  // the replicas are compared there, too
+    } else if (is_due(job.train.check_replicas_every, state.global_step)) {
+      replica.check(state.global_step);
+    }
   }
   result.seconds = seconds_since(begin);
   return result;

@@ -29,6 +29,11 @@ struct Feed {
   data::BatchLoader& loader;
 };
 
+/// True for each multiple of `every`; 0 is never.
+[[nodiscard]] constexpr bool is_due(int64_t every, int64_t count) noexcept {
+  return every > 0 && count % every == 0;
+}
+
 struct EpochOptions {
   int epoch = 0;
   int64_t steps_per_epoch = 0;

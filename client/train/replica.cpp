@@ -25,8 +25,12 @@ constexpr size_t kAdoptedBytes = 16 * 1024;  // settings as text; a zero ends it
 bool half_wire(const config::Job& job) { return job.collectives.allreduce_dtype == "fp16"; }
 
 /// Only rank 0 stages checkpoints, and only if there are any.
-int stages_of(const config::Job& job, int rank) {
-  return rank == 0 && saves_checkpoints(job) ? kStages : 0;
+CheckpointPlan checkpoint_plan(const config::Job& job, int rank) {
+  const bool saves = saves_checkpoints(job);
+  return {.stages = rank == 0 && saves,
+          .compares = job.world() > 1 && (saves || job.train.check_replicas_every > 0),
+          .parts = {.buffers = job.model.bn_buffers != config::BnBuffers::kLocal,
+                    .average = job.train.ema_decay > 0}};
 }
 
 uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shape,
@@ -41,7 +45,7 @@ uint64_t arena_bytes(const model::Network& network, const data::ImageShape& shap
   // An upper bound: the gradients have the metrics slot besides.
   const uint64_t wire = half_wire(job) ? network.memory().gradients / 2 : 0;
   return network.memory().total() + kInputSlots * (images + labels) +
-         static_cast<uint64_t>(stages_of(job, rank)) * SnapshotStage::bytes(network, averages) +
+         Checkpointer::bytes(network, checkpoint_plan(job, rank)) +
          largest_entry(network) * sizeof(float) + extra + wire + kAdoptedBytes + kSlack;
 }
 
@@ -111,10 +115,8 @@ Result<void> Replica::place(const data::ImageShape& shape) {
   if (half_wire(job_)) {
     NPU_TRY(wire_, arena.take<uint16_t>(wire_elements(*network_)));
   }
-  for (int i = 0; i < stages_of(job_, rank()); ++i) {
-    NPU_TRY(SnapshotStage stage, SnapshotStage::place(*network_, arena, average_.has_value()));
-    stages_.push_back(stage);
-  }
+  NPU_TRY(checkpointer_, Checkpointer::create(*network_, average(), arena, *device_,
+                                              checkpoint_plan(job_, rank())));
   return {};
 }
 
@@ -369,48 +371,26 @@ Result<void> Replica::share_all() {
   return {};
 }
 
-Result<void> Replica::commit(const TrainState& state, bool best) {
-  const auto begin = Clock::now();
+Result<void> Replica::commit(const TrainState& state, bool best, EventSink* events) {
+  Checkpointer::Request request{
+      .step = state.global_step, .keep = static_cast<uint32_t>(job_.checkpoint.keep), .best = best};
+  NPU_TRY_VOID(checkpointer_->make_room(events));
   NPU_TRY_VOID(share_buffers());
-  shm::CheckpointCommit commit{};
-  commit.step = state.global_step;
   if (rank() == 0) {
-    SnapshotStage& stage = stages_[commits_ % kStages];
-    const std::string text = state_to_json(state, identity_of(job_, classes_));
-    if (text.size() > SnapshotStage::kStateBytes) {
+    request.state_json = state_to_json(state, identity_of(job_, classes_));
+    if (request.state_json.size() > SnapshotStage::kStateBytes) {
       return fail(Code::kResourceExhausted,
                   "checkpoint step {}: its state takes {} bytes, at most {} are possible; shorten "
                   "the lists of the job",
-                  state.global_step, text.size(), SnapshotStage::kStateBytes);
+                  state.global_step, request.state_json.size(), SnapshotStage::kStateBytes);
     }
-    commit = stage.fill(*network_, average(), text, state.global_step,
-                        static_cast<uint32_t>(job_.checkpoint.keep));
-    commit.best = best ? 1 : 0;
   }
-  ++commits_;
-  commit.replica_digest = replica_digest(*network_, average(), !has_local_buffers());
-  auto future = device_->commit_checkpoint(commit);
-  const std::chrono::duration<double, std::milli> stall = Clock::now() - begin;
-  pending_.push_back({std::move(future), stall.count(), best});
+  checkpointer_->start(request);
   return {};
 }
 
-Result<void> Replica::emit_commits(EventSink& events, bool wait) {
-  while (!pending_.empty()) {
-    Pending& oldest = pending_.front();
-    if (!wait && oldest.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-      break;
-    const auto report = oldest.future.get();
-    const double stall_ms = oldest.stall_ms;
-    const bool best = oldest.best;
-    pending_.erase(pending_.begin());
-    if (!report) return tl::unexpected(report.error());
-    last_checkpoint_ = report->path;
-    if (rank() != 0) continue;
-    events.on_event(CheckpointEvent{report->step, best, report->path, report->bytes, stall_ms,
-                                    report->durable_ms});
-  }
-  return {};
+void Replica::check(int64_t step) {
+  if (job_.world() > 1) checkpointer_->start({.step = step, .check_only = true});
 }
 
 Result<std::string> Replica::best_checkpoint() {

@@ -10,6 +10,7 @@
 #include "client/api/device.hpp"
 #include "client/data/loader.hpp"
 #include "client/data/open.hpp"
+#include "client/train/checkpointer.hpp"
 #include "client/train/gradient_sum.hpp"
 #include "client/train/snapshot.hpp"
 #include "client/train/trainer.hpp"
@@ -19,7 +20,6 @@
 namespace npu::client {
 
 inline constexpr int kInputSlots = 3;  // one in use, one ready, one being filled
-inline constexpr int kStages = 2;      // one being written by the daemon, one free
 
 /// Invariants: (1) nothing is allocated in the arena after create(); (2) parameters, momentum and
 /// (after share_buffers) BN buffers are bit-equal on all ranks between steps. Thread: one.
@@ -47,13 +47,23 @@ class Replica {
   [[nodiscard]] Result<void> enter_validation();
   void leave_validation() noexcept;
 
-  /// Waits for a free stage, stages (rank 0), hands over. `best`: of the best epoch so far.
-  [[nodiscard]] Result<void> commit(const TrainState& state, bool best);
+  /// Waits for a free stage, then hands the state as it is now to the helper, which stages it (rank
+  /// 0) while the next step computes. `best`: of the best epoch so far. `events`: null but on rank
+  /// 0. Errors: emit_commits'.
+  [[nodiscard]] Result<void> commit(const TrainState& state, bool best,
+                                    EventSink* events = nullptr);
+  /// Has the daemon compare parameters, momentum and averages as they are now, in the same way. A
+  /// difference ends the run.
+  void check(int64_t step);
+  /// Call before parameters, momentum or the average change.
+  void settle() noexcept { checkpointer_->settle(); }
   /// Tells `events` (rank 0) of the commits that became durable since the last call; `wait` for all
-  /// of them.
-  [[nodiscard]] Result<void> emit_commits(EventSink& events, bool wait);
-
-  [[nodiscard]] size_t pending_commits() const noexcept { return pending_.size(); }
+  /// of them. Errors: as Checkpointer::emit.
+  [[nodiscard]] Result<void> emit_commits(EventSink& events, bool wait) {
+    return checkpointer_->emit(rank() == 0 ? &events : nullptr, wait);
+  }
+  /// Whether the last checkpoint is durable, after emit_commits of all: the same on all ranks.
+  [[nodiscard]] Result<void> saved() const { return checkpointer_->verdict(); }
 
   [[nodiscard]] uint64_t digest() { return weights_digest(*network_, scratch_); }
   [[nodiscard]] CollectiveOptions collective_options() const;
@@ -77,7 +87,9 @@ class Replica {
   [[nodiscard]] const config::Job& job() const noexcept { return job_; }
   [[nodiscard]] int rank() const noexcept { return options_.rank; }
   [[nodiscard]] const std::string& socket() const noexcept { return options_.socket; }
-  [[nodiscard]] const std::string& last_checkpoint() const noexcept { return last_checkpoint_; }
+  [[nodiscard]] const std::string& last_checkpoint() const noexcept {
+    return checkpointer_->newest();
+  }
   /// Path of the run's best checkpoint, empty if there is none (rank 0).
   [[nodiscard]] Result<std::string> best_checkpoint();
   /// A signal asked this rank to stop.
@@ -102,19 +114,12 @@ class Replica {
   }
   [[nodiscard]] Result<void> share_counters(TrainState& state);
 
-  struct Pending {
-    std::future<Result<CheckpointReport>> future;
-    double stall_ms = 0;  // how long the rank was held up by it
-    bool best = false;
-  };
-
   const config::Job& job_;
   const RankOptions& options_;
   data::ClassTable classes_;
   std::unique_ptr<model::Network> network_;
   std::unique_ptr<Device> device_;
   std::vector<data::Slot> slots_;
-  std::vector<SnapshotStage> stages_;
   std::span<float> scratch_;
   std::optional<GradientSum> gradient_sum_;
   std::optional<WeightAverage> average_;
@@ -125,10 +130,8 @@ class Replica {
   std::span<int64_t> shared_;  // counters on their way between ranks
   std::span<uint8_t> adopted_text_;
   std::vector<config::Setting> adopted_;
-  std::vector<Pending> pending_;
-  uint64_t commits_ = 0;
   std::vector<std::string> notes_, warnings_;
-  std::string last_checkpoint_;
+  std::unique_ptr<Checkpointer> checkpointer_;  // last: its helper uses what is above
 };
 
 }  // namespace npu::client

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shm/base/failpoint.hpp"
 #include "shm/format/digest.hpp"
 #include "shm/format/safetensors.hpp"
 
@@ -68,18 +69,6 @@ uint64_t weights_digest(const Network& network, std::span<float> scratch) {
   return hash.digest64();
 }
 
-uint64_t replica_digest(Network& network, const WeightAverage* average, bool with_buffers) {
-  Xxh3 hash(Xxh3::Width::k64);
-  hash.update(std::as_bytes(network.parameters_flat()));
-  hash.update(std::as_bytes(network.momentum_flat()));
-  if (with_buffers) hash.update(std::as_bytes(network.bn_buffers()));
-  if (average != nullptr) {
-    hash.update(std::as_bytes(average->parameters()));
-    if (with_buffers) hash.update(std::as_bytes(average->buffers()));
-  }
-  return hash.digest64();
-}
-
 namespace {
 
 struct StageSize {
@@ -119,54 +108,106 @@ Result<SnapshotStage> SnapshotStage::place(const Network& network, ArenaAllocato
   return stage;
 }
 
-shm::CheckpointCommit SnapshotStage::fill(Network& network, WeightAverage* average,
-                                          const std::string& state_json, int64_t step,
-                                          uint32_t keep) {
-  NPU_CHECK(state_json.size() <= state_.size());
-  auto* base = reinterpret_cast<std::byte*>(data_.data());
-  uint64_t at = 0;
-  size_t row = 0;
-  Xxh3 hash(Xxh3::Width::k64);
-  const auto add = [&](const StateEntry& e, const std::string& name, uint8_t file, uint64_t size) {
-    shm::SnapshotTensor& r = table_[row++];
+void SnapshotStage::set_state(const std::string& json) {
+  NPU_CHECK(json.size() <= state_.size());
+  std::memcpy(state_.data(), json.data(), json.size());
+  state_bytes_ = json.size();
+}
+
+namespace {
+
+/// Writes the tensors of one snapshot behind each other, and a row of the table for each.
+class StageWriter {
+ public:
+  StageWriter(std::span<float> data, uint64_t data_offset, std::span<shm::SnapshotTensor> table,
+              model::StateExporter& exporter)
+      : base_(reinterpret_cast<std::byte*>(data.data())),
+        data_offset_(data_offset),
+        table_(table),
+        exporter_(exporter) {}
+
+  /// Entry i out of memory of its kind; returns its bytes.
+  std::span<const std::byte> parameter(size_t i, const StateEntry& e, std::span<const float> flat,
+                                       uint8_t file, const std::string& name) {
+    exporter_.parameter(i, flat, {reinterpret_cast<float*>(base_ + at_), e.count});
+    return add(e, name, file);
+  }
+  std::span<const std::byte> buffer(size_t i, const StateEntry& e, std::span<const float> buffers,
+                                    uint8_t file, const std::string& name) {
+    const auto values = exporter_.buffer(i, buffers);
+    std::memcpy(base_ + at_, values.data(), values.size_bytes());
+    return add(e, name, file);
+  }
+  std::span<const std::byte> counter(const StateEntry& e, int64_t value) {
+    std::memcpy(base_ + at_, &value, sizeof(value));
+    return add(e, e.name, 0);
+  }
+
+  [[nodiscard]] size_t rows() const noexcept { return row_; }
+
+ private:
+  std::span<const std::byte> add(const StateEntry& e, const std::string& name, uint8_t file) {
+    const std::span<const std::byte> bytes(base_ + at_, entry_bytes(e));
+    shm::SnapshotTensor& r = table_[row_++];
     r = {};
     describe(r, e, name);
     r.file = file;
-    r.offset = data_offset_ + at;
-    r.bytes = size;
-    r.digest = xxh3_64({base + at, size});
-    at += aligned(size);
-  };
-  for (size_t i = 0; i < network.state().size(); ++i) {
-    const StateEntry& e = network.state()[i];
-    export_entry(network, i, base + at);
+    r.offset = data_offset_ + at_;
+    r.bytes = bytes.size();
+    r.digest = xxh3_64(bytes);
+    at_ += aligned(bytes.size());
+    return bytes;
+  }
+
+  std::byte* base_;
+  uint64_t data_offset_;
+  std::span<shm::SnapshotTensor> table_;
+  model::StateExporter& exporter_;
+  uint64_t at_ = 0;
+  size_t row_ = 0;
+};
+
+constexpr uint8_t kModel = 0, kOptimizer = 1;  // files
+
+}  // namespace
+
+shm::CheckpointCommit SnapshotStage::fill(model::StateExporter& exporter,
+                                          std::span<const StateEntry> entries,
+                                          const SnapshotSource& from) {
+  StageWriter out(data_, data_offset_, table_, exporter);
+  Xxh3 hash(Xxh3::Width::k64);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const StateEntry& e = entries[i];
     hash_identity(hash, e);
-    hash.update({base + at, entry_bytes(e)});
-    add(e, e.name, 0, entry_bytes(e));
-    if (e.kind != StateKind::kParameter) continue;
-    network.export_momentum(i, {reinterpret_cast<float*>(base + at), e.count});
-    add(e, e.name, 1, entry_bytes(e));
-  }
-  if (average != nullptr) {
-    average->swap(network);
-    for (size_t i = 0; i < network.state().size(); ++i) {
-      const StateEntry& e = network.state()[i];
-      if (e.kind == StateKind::kBatchesTracked) continue;
-      export_entry(network, i, base + at);
-      add(e, kAveragePrefix + e.name, 1, entry_bytes(e));
+    switch (e.kind) {
+      case StateKind::kBatchesTracked:
+        hash.update(out.counter(e, from.batches_tracked[i]));
+        break;
+      case StateKind::kBuffer:
+        hash.update(out.buffer(i, e, from.buffers, kModel, e.name));
+        break;
+      case StateKind::kParameter:
+        hash.update(out.parameter(i, e, from.parameters, kModel, e.name));
+        (void)out.parameter(i, e, from.momentum, kOptimizer, e.name);
+        break;
     }
-    average->swap(network);
+    if (i == entries.size() / 2) NPU_FAILPOINT("train.stage_half_filled");
   }
-  std::memcpy(state_.data(), state_json.data(), state_json.size());
-  digest_ = hash.digest64();
+  for (size_t i = 0; i < entries.size() && !from.average_parameters.empty(); ++i) {
+    const StateEntry& e = entries[i];
+    const std::string name = kAveragePrefix + e.name;
+    if (e.kind == StateKind::kParameter) {
+      (void)out.parameter(i, e, from.average_parameters, kOptimizer, name);
+    } else if (e.kind == StateKind::kBuffer) {
+      (void)out.buffer(i, e, from.average_buffers, kOptimizer, name);
+    }
+  }
   shm::CheckpointCommit commit{};
-  commit.step = step;
-  commit.keep = keep;
-  commit.weights_digest = digest_;
+  commit.weights_digest = hash.digest64();
   commit.table_offset = table_offset_;
-  commit.table_count = static_cast<uint32_t>(row);
+  commit.table_count = static_cast<uint32_t>(out.rows());
   commit.state_offset = state_offset_;
-  commit.state_bytes = state_json.size();
+  commit.state_bytes = state_bytes_;
   return commit;
 }
 

@@ -11,6 +11,7 @@
 #include "client/train/train_state.hpp"
 #include "client/train/weight_average.hpp"
 #include "model/network.hpp"
+#include "model/state_exporter.hpp"
 #include "shm/messages.hpp"
 
 namespace npu::client {
@@ -20,12 +21,17 @@ namespace npu::client {
 /// `scratch` holds the largest entry.
 [[nodiscard]] uint64_t weights_digest(const model::Network& network, std::span<float> scratch);
 
-/// Same purpose in the compute layout, with momentum and the average (may be null): cheap,
-/// comparable between the ranks of one run only. `with_buffers`: batch norm's are equal on them.
-[[nodiscard]] uint64_t replica_digest(model::Network& network, const WeightAverage* average,
-                                      bool with_buffers);
+/// What a snapshot is taken of: memory that nobody writes until it is taken. The weights are the
+/// network's own, which the next update changes; what forward passes change is a copy.
+struct SnapshotSource {
+  std::span<const float> parameters, momentum;                 // ordered as parameters_flat()
+  std::span<const float> buffers;                              // as bn_buffers()
+  std::span<const int64_t> batches_tracked;                    // by index of the entry
+  std::span<const float> average_parameters, average_buffers;  // empty: no average
+};
 
-/// One staging area of rank 0. Thread: one; reused only after the commit that used it is over.
+/// One staging area of rank 0. Thread: one at a time; reused only after the commit that used it is
+/// over.
 class SnapshotStage {
  public:
   /// Room for state.json: 5 KiB and the names of the classes.
@@ -36,21 +42,23 @@ class SnapshotStage {
   [[nodiscard]] static Result<SnapshotStage> place(const model::Network& network,
                                                    ArenaAllocator& arena, bool with_average);
 
-  /// Copies the state (state_json: at most kStateBytes) and describes it; the message is ready to
-  /// be sent. The average (may be null) goes beside the momentum, as `ema.<name>`; it is exchanged
-  /// with the network for that long.
-  [[nodiscard]] shm::CheckpointCommit fill(model::Network& network, WeightAverage* average,
-                                           const std::string& state_json, int64_t step,
-                                           uint32_t keep);
-  /// Digest of the last fill.
-  [[nodiscard]] uint64_t digest() const noexcept { return digest_; }
+  /// Takes the text of state.json, at most kStateBytes.
+  void set_state(const std::string& json);
+
+  /// Copies the state into plain layout and describes it, with a digest a tensor: all of the
+  /// message but step, keep and what is about replicas. The average goes beside the momentum, as
+  /// `ema.<name>`. Cost: each byte is read and written once and hashed once, parameters and buffers
+  /// twice.
+  [[nodiscard]] shm::CheckpointCommit fill(model::StateExporter& exporter,
+                                           std::span<const model::StateEntry> entries,
+                                           const SnapshotSource& source);
 
  private:
   std::span<float> data_;
   std::span<shm::SnapshotTensor> table_;
   std::span<char> state_;
   uint64_t data_offset_ = 0, table_offset_ = 0, state_offset_ = 0;
-  uint64_t digest_ = 0;
+  uint64_t state_bytes_ = 0;
 };
 
 /// What state.json says. Errors: as state_from_json.

@@ -74,6 +74,7 @@ Result<StepMetrics> Stepper::finish(double lr, int64_t step) {
   local_ = {};
   params_.lr = static_cast<float>(lr);
   const double scale = loss_scale();
+  replica_.settle();
   bool updated = true;
   if (scaler_ || clip_norm_ > 0) {
     NPU_TRY(updated, update_together());

@@ -131,8 +131,8 @@ class Trainer {
     }
     const std::string reached = last ? "" : finished_note(job_, state_);
     const bool interrupted = validated.weights && validated.weights->interrupted && !last;
-    const int every = job_.checkpoint.every_epochs;
-    const bool due = every > 0 && state_.next_epoch % every == 0;
+    const bool due = is_due(job_.checkpoint.every_epochs, state_.next_epoch) ||
+                     is_due(job_.checkpoint.every_steps, state_.global_step);
     if (last || due || best || trained.stopped || interrupted || !reached.empty()) {
       NPU_TRY_VOID(save(best));
     }
@@ -162,6 +162,7 @@ class Trainer {
   [[nodiscard]] Result<std::optional<ValResult>> validate_average(int epoch) {
     WeightAverage* const average = replica_.average();
     if (average == nullptr) return std::optional<ValResult>();
+    replica_.settle();
     average->swap(replica_.network());
     const auto val = validate(replica_, feed_, epoch, events_);
     average->swap(replica_.network());
@@ -192,12 +193,12 @@ class Trainer {
 
   [[nodiscard]] Result<void> save(bool best) {
     if (!saves_checkpoints(job_)) return {};
-    NPU_TRY_VOID(replica_.emit_commits(events_, replica_.pending_commits() >= kStages));
-    return replica_.commit(state_, best);
+    return replica_.commit(state_, best, replica_.rank() == 0 ? &events_ : nullptr);
   }
 
   [[nodiscard]] Result<void> finish() {
     NPU_TRY_VOID(replica_.emit_commits(events_, true));
+    const Result<void> saved = replica_.saved();  // alike on all ranks, which still leave together
     NPU_TRY_VOID(replica_.share_buffers());
     DoneEvent e;
     e.epochs = state_.next_epoch;
@@ -225,8 +226,8 @@ class Trainer {
     NPU_TRY_VOID(work.wait());
     e.bad_images = bad;
     NPU_TRY_VOID(replica_.device().detach());
-    if (replica_.rank() == 0) events_.on_event(e);
-    return {};
+    if (saved && replica_.rank() == 0) events_.on_event(e);
+    return saved;
   }
 
   void emit_start() {

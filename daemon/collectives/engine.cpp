@@ -270,11 +270,11 @@ void Engine::add_run(std::shared_ptr<RunMemory> run) {
   impl_->send(std::move(command));
 }
 
-void Engine::abort_run(uint64_t run, Code code, int32_t culprit, std::string what) {
+void Engine::abort_run(uint64_t run, Code code, int32_t culprit, std::string what, bool complete) {
   auto command = std::make_unique<Command>();
   command->kind = Command::Kind::kAbort;
   command->run = run;
-  command->failure = {code, culprit, std::move(what), false};
+  command->failure = {code, culprit, std::move(what), complete};
   impl_->send(std::move(command));
 }
 

@@ -41,7 +41,7 @@ class Engine {
   void add_run(std::shared_ptr<RunMemory> run);
   /// Ends the run: every member is told. `what` begins the sentence ("rank 3 (pid 4711) died"); the
   /// engine adds what was going on. Idempotent.
-  void abort_run(uint64_t run, Code code, int32_t culprit, std::string what);
+  void abort_run(uint64_t run, Code code, int32_t culprit, std::string what, bool complete = false);
   /// The rank detached in order; a collective that needs it later aborts the run.
   void member_left(uint64_t run, uint32_t rank);
   /// Forgets the run; kRemoved follows when no thread touches its memory any more.

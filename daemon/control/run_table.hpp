@@ -25,11 +25,23 @@ struct Member {
   bool left = false;   // detached in order
 };
 
-/// Replica digests of one checkpoint while ranks report.
+/// Commits of one checkpoint, or of one check of the replicas, while ranks report.
 struct CommitGathering {
   int64_t step = -1;
+  bool check_only = false;
   uint32_t arrived_mask = 0;
   std::array<shm::CheckpointCommit, shm::kMaxDevices> by_rank{};
+};
+
+/// A rank that hashes faster than another may be a commit ahead of it, or two when a check and a
+/// checkpoint meet; collectives keep it from going further.
+inline constexpr size_t kOpenCommits = 4;
+
+/// The n-th commit of a rank goes to gathering n % kOpenCommits.
+struct OpenCommits {
+  std::array<CommitGathering, kOpenCommits> ring{};
+  std::array<uint64_t, shm::kMaxDevices> sent{};  // by each rank
+  uint64_t complete = 0;
 };
 
 /// One generation of a run.
@@ -44,8 +56,9 @@ struct Run {
   std::array<Member, shm::kMaxDevices> members;
   std::shared_ptr<RunMemory> memory;
   UniqueFd board_fd, hints_fd;  // handed to each member
-  CommitGathering commit;
+  OpenCommits commits;
   uint32_t commits_writing = 0;
+  uint32_t failed_commits = 0;  // in a row
   bool removing = false;
 
   [[nodiscard]] uint32_t joined() const noexcept;

@@ -191,14 +191,15 @@ void Server::Impl::leave_run(Session& session, const char* how) {
   if (table_.leave(*run, rank)) release_run(*run);
 }
 
-void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::string& what) {
+void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::string& what,
+                             bool complete) {
   const bool forming = run.state == shm::RunState::kForming;
   run.state = shm::RunState::kAborted;
   table_.free_devices(run);
   table_.unname(run);
   if (!forming) {
-    engine_->abort_run(run.id, code, culprit,
-                       what);  // members are told when the engine has stopped it
+    // Members are told when the engine has stopped it.
+    engine_->abort_run(run.id, code, culprit, what, complete);
     return;
   }
   const int64_t pid = culprit >= 0 ? run.members[static_cast<size_t>(culprit)].pid : 0;

@@ -2,6 +2,7 @@
 // descriptors.
 #include <cstring>
 
+#include "daemon/control/replica_check.hpp"
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
 #include "shm/format/digest.hpp"
@@ -88,7 +89,7 @@ Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run,
 
 void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   const auto commit = message.as<shm::CheckpointCommit>();
-  if (commit.reserved != 0 || commit.best > 1) {
+  if (commit.reserved != 0 || commit.best > 1 || commit.check_only > 1) {
     expel(session.id, "set reserved bytes");
     return;
   }
@@ -99,32 +100,51 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
                       Exit::kPeerFailed});
     return;
   }
-  CommitGathering& gathering = run->commit;
-  const uint32_t bit = 1u << session.rank;
-  if (gathering.arrived_mask == 0) gathering.step = commit.step;
-  if (gathering.step != commit.step || (gathering.arrived_mask & bit) != 0) {
+  // A rank's n-th commit belongs with the n-th of each other: collectives keep the ranks together,
+  // but not to the message.
+  OpenCommits& open = run->commits;
+  const uint64_t index = open.sent[session.rank];
+  if (index - open.complete >= kOpenCommits) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
-              fmt::format("checkpoint: rank {} is at step {}, others are at step {}", session.rank,
-                          commit.step, gathering.step));
+              fmt::format("checkpoint: rank {} is {} commits ahead of others, at most {} are taken",
+                          session.rank, index - open.complete, kOpenCommits));
     return;
   }
-  gathering.arrived_mask |= bit;
+  CommitGathering& gathering = open.ring[index % kOpenCommits];
+  if (gathering.arrived_mask == 0) {
+    gathering.step = commit.step;
+    gathering.check_only = commit.check_only != 0;
+  }
+  if (gathering.step != commit.step || gathering.check_only != (commit.check_only != 0)) {
+    const auto kind = [](bool check) { return check ? "checks replicas" : "saves"; };
+    abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
+              fmt::format("checkpoint: rank {} {} at step {}, others {} at step {}", session.rank,
+                          kind(commit.check_only != 0), commit.step,
+                          gathering.check_only ? "check" : "save", gathering.step));
+    return;
+  }
+  ++open.sent[session.rank];
+  gathering.arrived_mask |= 1u << session.rank;
   gathering.by_rank[session.rank] = commit;
-  if (gathering.arrived_mask == (1u << run->world) - 1) commit_arrived(*run);
+  if (gathering.arrived_mask == (1u << run->world) - 1) {
+    ++open.complete;
+    commit_arrived(*run, std::exchange(gathering, {}));
+  }
 }
 
-void Server::Impl::commit_arrived(Run& run) {
-  const CommitGathering gathering = std::exchange(run.commit, {});
-  const shm::CheckpointCommit& first = gathering.by_rank[0];
-  for (uint32_t r = 1; r < run.world; ++r) {
-    const shm::CheckpointCommit& other = gathering.by_rank[r];
-    if (other.replica_digest == first.replica_digest) continue;
+void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
+  std::array<std::span<const std::byte>, shm::kMaxDevices> arenas;
+  for (uint32_t r = 0; r < run.world; ++r) {
+    const auto& arena = run.memory->ranks[r].arena;
+    arenas[r] = {arena.data(), arena.size()};
+  }
+  if (const auto found = compare_replicas(gathering, run.world, arenas)) {
     // Silent divergence: nothing is published, the run stops with the rank's name.
-    abort_run(
-        run, Code::kDataLoss, static_cast<int32_t>(r),
-        fmt::format(
-            "replica check at step {}: rank {}'s parameters ({:016x}) are not rank 0's ({:016x})",
-            gathering.step, r, other.replica_digest, first.replica_digest));
+    abort_run(run, Code::kDataLoss, static_cast<int32_t>(found->rank), found->message, true);
+    return;
+  }
+  if (gathering.check_only) {
+    answer_commit(run.id, gathering, CommitReport{});
     return;
   }
   if (run.commits_writing >= kMaxCommitsOfRun) {
@@ -135,6 +155,7 @@ void Server::Impl::commit_arrived(Run& run) {
                        gathering.step, run.commits_writing, run.name, kMaxCommitsOfRun));
     return;
   }
+  const shm::CheckpointCommit& first = gathering.by_rank[0];
   auto snapshot = read_snapshot(run, first);
   if (!snapshot) {
     answer_commit(run.id, gathering, tl::unexpected(snapshot.error()));
@@ -160,14 +181,18 @@ void Server::Impl::commit_arrived(Run& run) {
 
 void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gathering,
                                  const Result<CommitReport>& report) {
+  Run* run = table_.find(run_id);
   if (report) {
     for (const StoreWarning& w : report->warnings)
       log("ckpt").warn("{}", printable(w.message, shm::kTextBytes));
+    if (run != nullptr && !gathering.check_only) run->failed_commits = 0;
   } else {
-    log("ckpt").error("checkpoint failed step={} reason='{}'", gathering.step,
+    if (run != nullptr) ++run->failed_commits;
+    log("ckpt").error("checkpoint failed step={} run='{}' failed_in_a_row={} reason='{}'",
+                      gathering.step, run != nullptr ? run->name : "",
+                      run != nullptr ? run->failed_commits : 1,
                       printable(report.error().message, shm::kTextBytes));
   }
-  Run* run = table_.find(run_id);
   if (run == nullptr) return;
   for (uint32_t r = 0; r < run->world; ++r) {
     Session* session = find_session(run->members[r].session);
@@ -239,6 +264,13 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
 
 namespace {
 
+/// Why newer checkpoints were skipped, the newest first; a reader cuts it at the end.
+std::string skipped_text(std::span<const StoreWarning> warnings) {
+  std::string text;
+  for (const StoreWarning& w : warnings) text += (text.empty() ? "" : "; ") + w.message;
+  return text;
+}
+
 Result<OpenCheckpoint> open_wanted(CheckpointStore& store, uid_t uid, const std::string& run,
                                    int64_t step) {
   if (step == shm::kBestStep) return store.open_best(uid, run);
@@ -271,8 +303,7 @@ void Server::Impl::on_open(Session& session, const shm::Received& message) {
       auto answer = shm::make_message<shm::CheckpointOpened>(request);
       answer.step = static_cast<int64_t>(checkpoint.manifest.step);
       shm::put_text(answer.path, checkpoint.path);
-      if (!checkpoint.warnings.empty())
-        shm::put_text(answer.warning, checkpoint.warnings.front().message);
+      shm::put_text(answer.warning, skipped_text(checkpoint.warnings));
       std::vector<UniqueFd> fds;
       for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
         for (OpenFile& file : checkpoint.files) {

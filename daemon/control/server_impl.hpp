@@ -102,14 +102,16 @@ class Server::Impl {
                    NewSegments segments);
   void on_detach(Session& session, uint64_t request);
   void leave_run(Session& session, const char* how);
-  void abort_run(Run& run, Code code, int32_t culprit, const std::string& what);
+  /// `complete`: the sentence is whole; otherwise what was going on is added.
+  void abort_run(Run& run, Code code, int32_t culprit, const std::string& what,
+                 bool complete = false);
   void tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid);
   void release_run(Run& run);
   void on_engine_events();
 
   // server_checkpoint.cpp
   void on_commit(Session& session, const shm::Received& message);
-  void commit_arrived(Run& run);
+  void commit_arrived(Run& run, const CommitGathering& gathering);
   void write_snapshot(Run& run, std::shared_ptr<Snapshot> snapshot);
   void answer_commit(uint64_t run_id, const CommitGathering& gathering,
                      const Result<CommitReport>& report);

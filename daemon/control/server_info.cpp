@@ -57,6 +57,7 @@ shm::RunRow Server::Impl::row_of(const Run& run) {
   row.world = run.world;
   row.joined = run.joined();
   row.state = static_cast<uint32_t>(run.state);
+  row.failed_checkpoints = run.failed_commits;
   for (uint32_t r = 0; r < run.world; ++r) {
     const Member& member = run.members[r];
     row.pids[r] = member.session != 0 ? member.pid : 0;

@@ -78,6 +78,7 @@ TEST(EventsJson, EveryEventComesBackAsItWas) {
       EpochEvent{.val_ema_loss = 0.5, .val_ema_acc1 = 87.5, .val_ema_acc5 = 99},
       CheckpointEvent{.step = 9, .path = "/s/step-9", .bytes = 1u << 30, .stall_ms = 1.5},
       RestartEvent{.attempt = 1, .reason = "rank 3 died", .step = 9},
+      WarningEvent{.step = 9, .message = "checkpoint of step 9 failed"},
       ErrorEvent{.code = "aborted",
                  .exit_code = 76,
                  .rank = 3,
@@ -128,7 +129,8 @@ TEST(EventsJson, TypeNamesAreTheStableOnes) {
   const std::pair<Event, const char*> cases[] = {
       {StartEvent{}, "start"},       {StepEvent{}, "step"},   {ValStepEvent{}, "val_step"},
       {OverflowEvent{}, "overflow"}, {EpochEvent{}, "epoch"}, {CheckpointEvent{}, "checkpoint"},
-      {RestartEvent{}, "restart"},   {ErrorEvent{}, "error"}, {DoneEvent{}, "done"}};
+      {RestartEvent{}, "restart"},   {ErrorEvent{}, "error"}, {DoneEvent{}, "done"},
+      {WarningEvent{}, "warning"}};
   for (const auto& [event, name] : cases) {
     EXPECT_THAT(to_json(event), HasSubstr(fmt::format(R"("type":"{}")", name)));
   }

@@ -51,6 +51,53 @@ TEST(StateJson, ScalerComesBackExactly) {
   EXPECT_TRUE(sut->identity.amp);
 }
 
+TEST(StateJson, HoldsAllThatAResumedRunNeeds) {
+  config::Job job;
+  job.precision.amp = true;
+  const std::string text = state_to_json(used_state(), identity_of(job, {"cat", "dog"}));
+  // Beside the tensors: position (also of sampler and augmentation, which are functions of seed,
+  // epoch and step), best epoch, scaler, model, data, schedule, who wrote it.
+  for (const char* key : {"schema",
+                          "version",
+                          "next_epoch",
+                          "step_in_epoch",
+                          "global_step",
+                          "epoch_samples",
+                          "epoch_loss_sum",
+                          "best_acc1",
+                          "best_epoch",
+                          "skipped_steps",
+                          "seed",
+                          "world",
+                          "global_batch",
+                          "arch",
+                          "num_classes",
+                          "class_table",
+                          "class_table_hash",
+                          "amp",
+                          "dynamic",
+                          "scale",
+                          "growth_factor",
+                          "backoff_factor",
+                          "growth_interval",
+                          "growth_tracker",
+                          "consecutive_skips",
+                          "profile",
+                          "optimizer.lr",
+                          "optimizer.momentum",
+                          "schedule.kind",
+                          "schedule.step_size",
+                          "schedule.gamma",
+                          "schedule.warmup_epochs",
+                          "precision.dtype",
+                          "precision.loss_scale",
+                          "data.augment",
+                          "train.epochs",
+                          "train.accumulate"}) {
+    EXPECT_THAT(text, HasSubstr("\"" + std::string(key) + "\":"));
+  }
+}
+
 TEST(StateJson, ClassTableComesBackWithItsHash) {
   CheckpointIdentity identity = identity_of(config::Job{}, {"cat", "a \"b\"\n", "\xff\xfe"});
   const auto sut = state_from_json(state_to_json(used_state(), identity));

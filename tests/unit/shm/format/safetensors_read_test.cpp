@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "shm/format/safetensors.hpp"
@@ -49,6 +51,18 @@ TEST(SafetensorsRead, GoldenFileGivesItsTensor) {
   EXPECT_EQ(bytes, std::vector<std::byte>(8, std::byte{0xAB}));
   EXPECT_FALSE(sut->read_tensor(*entry, std::span(bytes).first(4)).has_value());
   EXPECT_EQ(sut->find("b"), nullptr);
+}
+
+TEST(SafetensorsRead, AnyBitsArePayload) {
+  auto file = file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  )", 8);
+  const float payload[2] = {std::numeric_limits<float>::quiet_NaN(),
+                            -std::numeric_limits<float>::infinity()};
+  std::memcpy(file.data() + file.size() - 8, payload, 8);
+  const auto sut = SafetensorsFile::open(memfd_of(file), "nan");
+  ASSERT_TRUE(sut.has_value()) << sut.error().message;
+  float got[2] = {};
+  ASSERT_TRUE(sut->read_tensor(*sut->find("a"), std::as_writable_bytes(std::span(got))));
+  EXPECT_EQ(std::memcmp(got, payload, 8), 0);
 }
 
 TEST(SafetensorsRead, AcceptsWhatTheFormatAllows) {
@@ -130,6 +144,8 @@ TEST(SafetensorsRead, RefusesBadTensors) {
   };
   EXPECT_THAT(with(R"("dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1])", 1),
               HasSubstr("'F8_E4M3'"));
+  // Types below a byte are none that we know, so that none can begin inside of one.
+  EXPECT_THAT(with(R"("dtype":"F4","shape":[2],"data_offsets":[0,1])", 1), HasSubstr("'F4'"));
   EXPECT_THAT(with(R"("dtype":"f32","shape":[1],"data_offsets":[0,4])", 4), HasSubstr("'f32'"));
   EXPECT_THAT(with(R"("shape":[1],"data_offsets":[0,4])", 4), HasSubstr("needs dtype"));
   EXPECT_THAT(with(R"("dtype":"F32","shape":[1],"data_offsets":[0])", 4), HasSubstr("two numbers"));

@@ -1,0 +1,124 @@
+// Checkpoints and replica checks of one rank, made beside training: a helper thread copies and
+// hashes while the next step computes; only what changes the weights waits for it.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/api/device.hpp"
+#include "client/render/events.hpp"
+#include "client/train/replica_rows.hpp"
+#include "client/train/snapshot.hpp"
+#include "client/train/weight_average.hpp"
+
+namespace npu::client {
+
+inline constexpr size_t kStages = 2;  // one being written by the daemon, one being filled
+
+/// What a rank does at a checkpoint.
+struct CheckpointPlan {
+  bool stages = false;    // it stages the snapshot: rank 0 of a job that saves
+  bool compares = false;  // there is another rank to be equal to
+  ReplicaRows::Parts parts;
+};
+
+/// Invariants: (1) between start() and settle() nobody changes parameters, momentum or the average;
+/// (2) a stage is filled only after the commit that used it is over; (3) a checkpoint that could
+/// not be written does not end the job, unless it is the last one. Thread: the rank's.
+class Checkpointer {
+ public:
+  /// Arena bytes that create() takes.
+  [[nodiscard]] static uint64_t bytes(const model::Network& network, const CheckpointPlan& plan);
+  /// Network: bound. `average` may be null. Errors: the arena's, oneDNN's.
+  [[nodiscard]] static Result<std::unique_ptr<Checkpointer>> create(model::Network& network,
+                                                                    const WeightAverage* average,
+                                                                    ArenaAllocator& arena,
+                                                                    Device& device,
+                                                                    const CheckpointPlan& plan);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  struct Request {
+    int64_t step = 0;
+    uint32_t keep = 1;
+    bool best = false;
+    bool check_only = false;   // compare the replicas, save nothing
+    std::string state_json{};  // where a stage is filled: at most SnapshotStage::kStateBytes
+    Clock::time_point begin = Clock::now();  // since when the rank is held up
+  };
+  /// Takes what the next forward pass changes and lets the helper do the rest. Needs a free stage:
+  /// make_room() first.
+  void start(const Request& request);
+
+  /// Waits until the helper needs the weights no more. Cost: one load while there is nothing to
+  /// wait for.
+  void settle() noexcept {
+    if (busy_.load(std::memory_order_acquire) != 0) [[unlikely]]
+      wait_for_helper();
+  }
+
+  /// Until a stage is free, tells of what became durable. Errors: emit()'s.
+  [[nodiscard]] Result<void> make_room(EventSink* events);
+  /// Tells `events` (null: nobody) of the commits that are over since the last call; `wait` for all
+  /// of them. One that could not be written is a warning. Errors: the run's; data_loss (a torn
+  /// snapshot: something wrote where nobody should); a snapshot that was refused.
+  [[nodiscard]] Result<void> emit(EventSink* events, bool wait);
+
+  /// After emit() of all: whether the last checkpoint is durable. Errors: as the store said, with
+  /// exit 74.
+  [[nodiscard]] Result<void> verdict() const;
+  /// Path of the newest durable one of this process, empty if there is none.
+  [[nodiscard]] const std::string& newest() const noexcept { return newest_; }
+
+ private:
+  struct Pending {
+    int64_t step = 0;
+    bool best = false;
+    bool check_only = false;
+    double stall_ms = 0;                           // how long the rank was held up by it
+    std::future<Result<CheckpointReport>> future;  // the helper's until it is idle again
+  };
+
+  Checkpointer(model::Network& network, const WeightAverage* average, Device& device,
+               model::StateExporter exporter);
+  void copy_moving_state();
+  void wait_for_helper() noexcept;
+  void help();
+  void hand_over();
+  [[nodiscard]] size_t staged() const noexcept;
+  [[nodiscard]] Result<void> take(Pending& over, EventSink* events);
+  [[nodiscard]] Result<void> failed(int64_t step, const Error& error, EventSink* events);
+
+  model::Network& network_;
+  const WeightAverage* average_;
+  Device& device_;
+  model::StateExporter exporter_;
+  std::vector<SnapshotStage> stages_;
+  std::vector<ReplicaRows> rows_;  // one for each commit that may be open
+  std::vector<float> buffers_, average_buffers_;
+  std::vector<int64_t> batches_tracked_;
+  SnapshotSource source_;
+
+  std::deque<Pending> pending_;  // oldest first; only the newest one's future may be missing
+  uint64_t commits_ = 0, saves_ = 0;
+  // What the helper fills and sends, and where the answer goes.
+  shm::CheckpointCommit commit_{};
+  Pending* current_ = nullptr;
+
+  std::string newest_;
+  int failures_ = 0;  // in a row
+  std::optional<Error> failure_;
+  int64_t failed_step_ = 0;
+
+  // 1: the helper works, 2: it is to end. Written by the rank to start it, by the helper when done.
+  std::atomic<uint32_t> busy_{0};
+  std::thread helper_;
+};
+
+}  // namespace npu::client
