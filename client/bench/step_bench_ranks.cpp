@@ -1,19 +1,15 @@
 // The trainer itself on synthetic data, watched through its events: what is measured is what
 // trains.
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <numeric>
 
 #include "client/api/admin.hpp"
+#include "client/bench/job_ranks.hpp"
 #include "client/bench/process_usage.hpp"
 #include "client/bench/step_bench.hpp"
 #include "client/bench/step_bench_common.hpp"
-#include "client/train/trainer.hpp"
 
 namespace npu::client {
 namespace {
@@ -115,53 +111,12 @@ class StepWatch final : public EventSink {
   Result<uint64_t> peak_ = fail(Code::kInternal, "bench step: no memory was looked at");
 };
 
-class Silence final : public EventSink {
- public:
-  void on_event(const Event& /*event*/) override {}
-};
-
-[[noreturn]] void run_child(const config::Job& job, const RankOptions& options) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Silence silence;
-  const auto done = run_rank(job, options, silence);
-  if (!done) {
-    std::fprintf(stderr, "npu bench step: rank %d: %s\n", options.rank,
-                 done.error().message.c_str());
-  }
-  std::fflush(stderr);
-  ::_exit(done ? 0 : static_cast<int>(done.error().exit));
-}
-
 }  // namespace
 
 Result<StepBenchResult> run_step_bench_ranks(const StepBenchOptions& o, const std::string& socket) {
   const config::Job job = bench_job(o);
-  RankOptions options{.socket = socket, .run_key = job.name, .rank = 0, .threads = o.threads};
-  std::vector<pid_t> pids;
-  for (uint32_t rank = 1; rank < o.ranks; ++rank) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      options.rank = static_cast<int>(rank);
-      run_child(job, options);
-    }
-    if (pid > 0) {
-      pids.push_back(pid);
-      continue;
-    }
-    auto failed = fail_errno("start a bench rank");
-    for (const pid_t started : pids) {
-      ::kill(started, SIGTERM);
-      (void)::waitpid(started, nullptr, 0);
-    }
-    return failed;
-  }
   StepWatch watch(o, socket, job.name);
-  const auto done = run_rank(job, options, watch);
-  for (const pid_t pid : pids) {
-    if (!done) ::kill(pid, SIGTERM);
-    (void)::waitpid(pid, nullptr, 0);
-  }
-  NPU_TRY_VOID(done);
+  NPU_TRY_VOID(run_job_ranks(job, socket, o.threads, "npu bench step", watch));
   NPU_TRY(StepBenchResult result, watch.result());
   // Planned again, after the look at the memory: the trainer keeps its network to itself.
   NPU_TRY(const model::Network network, model::Network::plan(network_config(o)));

@@ -8,6 +8,7 @@
 
 #include "client/bench/collective_bench.hpp"
 #include "client/bench/memory_bandwidth.hpp"
+#include "client/cli/bench_checkpoint.hpp"
 #include "client/cli/bench_data.hpp"
 #include "client/cli/bench_step.hpp"
 #include "client/cli/command.hpp"
@@ -29,6 +30,7 @@ constexpr const char* kAbout =
     "  npu bench reduce-scatter -b 25M -e 25M -n 50 --ranks 4\n"
     "  npu bench step --help                             a training step instead\n"
     "  npu bench data --help                             the loader instead\n"
+    "  npu bench checkpoint --help                       what saving costs a job\n"
     "\n"
     "time is the median over the iterations of the slowest rank; mem% is the memory traffic that "
     "the operation needs over\n"
@@ -155,7 +157,7 @@ int run(Options& options) {
 void add_bench(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("bench", "Time a collective, a training step or the loader");
+      app.add_subcommand("bench", "Time a collective, a training step, the loader or checkpoints");
   command->description(kAbout);
   command->add_option("OP", options->op, "The operation")->type_name("");
   command->add_option("-b,--begin", options->begin, "Smallest size")->type_name("BYTES");
@@ -177,6 +179,7 @@ void add_bench(CLI::App& app, Action& chosen) {
   add_daemon_choice(*command, options->daemon);
   add_bench_step(*command, chosen);
   add_bench_data(*command, chosen);
+  add_bench_checkpoint(*command, chosen);
   command->callback([&chosen, options, command] {
     if (!command->get_subcommands().empty()) return;
     // Not marked as required: the other subcommands have none.
