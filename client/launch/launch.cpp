@@ -9,6 +9,7 @@
 #include "client/launch/confirm.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/launch/recovery.hpp"
+#include "shm/base/failpoint.hpp"
 
 namespace npu::client {
 namespace {
@@ -165,7 +166,13 @@ void Launch::say(const Error& error) {
 int Launch::end_well(const JobOutcome& outcome) {
   DoneEvent done = *outcome.done;
   const bool committed = !done.checkpoint.empty() && outcome.committed == done.checkpoint;
-  const auto confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
+  NPU_FAILPOINT("launch.before_confirm");
+  auto confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
+  // The daemon may have died since the ranks left it; what it wrote is on the disk all the same.
+  if (!confirmed && confirmed.error().code == Code::kUnavailable &&
+      options_.restart.max_restarts > 0 && recover_daemon()) {
+    confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
+  }
   renderer_.on_event(done);
   if (confirmed) return outcome.exit_code;
   say(confirmed.error());

@@ -92,6 +92,24 @@ TEST_F(RestartTest, DaemonOfTheSystemIsWaitedFor) {
   expect_one_restart(story, "the daemon at '" + daemon.socket() + "' is gone");
 }
 
+TEST_F(RestartTest, DaemonThatDiesAfterTheRanksAreDoneIsReplacedForTheLastCheck) {
+  env_.push_back("NPU_FAILPOINTS=launch.before_confirm=stop");
+  Background launch(env_, job(), often_, restarting(3));
+  const std::string stat = "/proc/" + std::to_string(launch.pid()) + "/stat";
+  const std::string before = up_to_a_checkpoint(launch);
+  ASSERT_TRUE(
+      holds_within(kHang, [&] { return contents(stat).find(") T ") != std::string::npos; }));
+  const auto daemons = launch.children("npud");
+  ASSERT_EQ(daemons.size(), 1u);
+  ASSERT_EQ(::kill(daemons[0], SIGKILL), 0);
+  launch.kill(SIGCONT);
+  const Story story = end_of(launch, before);
+  EXPECT_EQ(story.code, 0) << story.err;
+  ASSERT_EQ(story.dones().size(), 1u);
+  EXPECT_TRUE(story.dones()[0].verified.value_or(false));
+  EXPECT_EQ(story.restarts().size(), 0u);
+}
+
 TEST_F(RestartTest, SignalEndsTheWaitForADaemonAtOnce) {
   test::DaemonProcess daemon;
   use_daemon(daemon.socket());
