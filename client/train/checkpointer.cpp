@@ -227,7 +227,7 @@ Result<void> Checkpointer::failed(int64_t step, const Error& error, EventSink* e
 
 Result<void> Checkpointer::verdict() const {
   if (!failure_) return {};
-  return fail_exit(failure_->code, Exit::kIo,
+  return fail_exit(failure_->code, failure_->exit,
                    "the last checkpoint, of step {}, could not be written: {}; {}; make the store "
                    "writable or give it room, then launch again",
                    failed_step_, failure_->message,

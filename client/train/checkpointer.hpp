@@ -71,7 +71,7 @@ class Checkpointer {
   [[nodiscard]] Result<void> emit(EventSink* events, bool wait);
 
   /// After emit() of all: whether the last checkpoint is durable. Errors: as the store said, with
-  /// exit 74.
+  /// its exit code: 73 for want of room or permission, 74 for a disk that fails.
   [[nodiscard]] Result<void> verdict() const;
   /// Path of the newest durable one of this process, empty if there is none.
   [[nodiscard]] const std::string& newest() const noexcept { return newest_; }
