@@ -3,6 +3,7 @@
 # below ROOT. Binaries that users get must not have them.
 set -eu
 root=$1 file=$2
+[ -r "$file" ] || { echo "no_failpoints: '$file' cannot be read; build it first" >&2; exit 2; }
 names=$(grep -rhoE 'NPU_FAILPOINT(_ERRNO|_ASKED)?\("[a-z0-9_.]+"' "$root"/shm "$root"/daemon "$root"/client "$root"/tests/unit/base |
   sed 's/.*("\(.*\)"/\1/' | sort -u)
 [ -n "$names" ] || { echo "no_failpoints: no failpoint in the sources below '$root'; adapt $0" >&2; exit 1; }
