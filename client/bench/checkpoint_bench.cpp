@@ -1,18 +1,13 @@
 #include "client/bench/checkpoint_bench.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "client/bench/job_ranks.hpp"
-#include "client/bench/step_bench_common.hpp"
+#include "client/bench/random_job.hpp"
 
 namespace npu::client {
 namespace {
-
-constexpr int kEpochSteps = 4;  // a small data set: each rank holds all of it
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -68,29 +63,17 @@ class CheckpointWatch final : public EventSink {
 }  // namespace
 
 config::Job checkpoint_bench_job(const CheckpointBenchOptions& o) {
-  config::Job job;
-  job.name = fmt::format("bench-checkpoint-{}", ::getpid());
-  job.devices.resize(o.ranks);
-  std::iota(job.devices.begin(), job.devices.end(), 0);
-  job.model.arch = o.arch;
-  job.model.num_classes = o.classes;
-  const int steps = o.every * (o.checkpoints + 1);
-  job.train.batch_size = o.batch * static_cast<int>(o.ranks);
-  job.train.epochs = steps / kEpochSteps + 2;  // the last one is never finished
-  job.train.eval_every = job.train.epochs;     // no validation, and nothing is the best
-  job.train.print_freq = 1;
-  job.train.stop_after_steps = steps;
-  job.data.train_samples = job.train.batch_size * kEpochSteps;
-  job.data.val_samples = static_cast<int>(o.ranks);
-  job.data.image_size = o.image_size;
-  job.data.channels = o.channels;
-  job.data.workers = 1;
-  job.optimizer.lr = static_cast<double>(kBenchRate);
-  job.schedule.kind = config::ScheduleKind::kConstant;
-  job.checkpoint.every_epochs = 0;
+  config::Job job = random_job({.name = "bench-checkpoint",
+                                .arch = o.arch,
+                                .classes = o.classes,
+                                .ranks = static_cast<uint32_t>(o.ranks),
+                                .batch = o.batch,
+                                .steps = o.every * (o.checkpoints + 1),
+                                .image_size = o.image_size,
+                                .channels = o.channels});
+  job.train.eval_every = job.train.epochs;  // no validation, and nothing is the best
   job.checkpoint.every_steps = o.every;
   job.checkpoint.keep = 1;
-  job.checkpoint.resume = config::ResumeKind::kNever;
   return job;
 }
 

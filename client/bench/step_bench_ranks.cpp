@@ -1,44 +1,28 @@
 // The trainer itself on synthetic data, watched through its events: what is measured is what
 // trains.
-#include <unistd.h>
-
 #include <algorithm>
-#include <numeric>
 
 #include "client/api/admin.hpp"
 #include "client/bench/job_ranks.hpp"
 #include "client/bench/process_usage.hpp"
+#include "client/bench/random_job.hpp"
 #include "client/bench/step_bench.hpp"
 #include "client/bench/step_bench_common.hpp"
 
 namespace npu::client {
 namespace {
 
-constexpr int kEpochSteps = 4;  // a small data set: each rank holds all of it
-
 config::Job bench_job(const StepBenchOptions& o) {
-  config::Job job;
-  job.name = fmt::format("bench-step-{}", ::getpid());
-  job.devices.resize(o.ranks);
-  std::iota(job.devices.begin(), job.devices.end(), 0);
-  job.model.arch = o.arch;
-  job.model.num_classes = o.classes;
-  const int steps = o.warmup + o.steps;
-  job.train.batch_size = o.batch * static_cast<int>(o.ranks);
-  job.train.epochs = steps / kEpochSteps + 2;  // the last one is never finished
-  job.train.print_freq = 1;
-  job.train.stop_after_steps = steps;
-  job.data.train_samples = job.train.batch_size * kEpochSteps;
-  job.data.val_samples = static_cast<int>(o.ranks);
-  job.data.image_size = o.image_size;
-  job.data.channels = o.channels;
-  job.data.workers = 1;
-  job.optimizer.lr = static_cast<double>(kBenchRate);
-  job.schedule.kind = config::ScheduleKind::kConstant;
+  config::Job job = random_job({.name = "bench-step",
+                                .arch = o.arch,
+                                .classes = o.classes,
+                                .ranks = static_cast<uint32_t>(o.ranks),
+                                .batch = o.batch,
+                                .steps = o.warmup + o.steps,
+                                .image_size = o.image_size,
+                                .channels = o.channels});
   job.precision.amp = o.dtype != DType::kFloat32;
   if (job.precision.amp) job.precision.dtype = dtype_name(o.dtype);
-  job.checkpoint.every_epochs = 0;
-  job.checkpoint.resume = config::ResumeKind::kNever;
   return job;
 }
 
