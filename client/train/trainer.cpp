@@ -92,7 +92,7 @@ class Trainer {
   [[nodiscard]] int64_t stop_at() const { return job_.train.stop_after_steps.value_or(INT64_MAX); }
 
   [[nodiscard]] bool validation_due(int epoch) const {
-    return epoch + 1 == job_.train.epochs || (epoch + 1) % job_.train.eval_every == 0;
+    return epoch + 1 == job_.train.epochs || is_due(job_.train.eval_every, epoch + 1);
   }
 
   [[nodiscard]] Result<EpochResult> train_steps() {
