@@ -2,10 +2,12 @@
 // Command-line options of npud win over the file; that is done by npud itself.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shm/base/error.hpp"
 
@@ -19,6 +21,9 @@ struct DaemonConfig {
   std::string runtime_dir;                           // empty: RUNTIME_DIRECTORY, XDG, /tmp
   std::string state_dir;                             // empty: STATE_DIRECTORY, XDG, /tmp
   uint64_t checkpoint_limit_bytes = 0;               // of one user's store, 0 = no limit
+  struct Service {
+    std::chrono::milliseconds drain_timeout{25'000};  // for collectives in flight, at SIGTERM
+  } service;
 };
 
 /// Same machinery, limits, messages and exit codes as load_job.
@@ -27,6 +32,14 @@ struct DaemonConfig {
 [[nodiscard]] Result<DaemonConfig> load_daemon_text(std::string_view text,
                                                     const std::string& file_name,
                                                     std::span<const std::string> overrides = {});
+
+/// A key in which two sets of settings differ.
+struct Difference {
+  std::string path;
+  bool reloadable = false;  // takes effect without a restart
+};
+/// In the order of the table.
+[[nodiscard]] std::vector<Difference> differences(const DaemonConfig& a, const DaemonConfig& b);
 
 /// Effective settings as YAML that loads back; keys, types, defaults and docs.
 [[nodiscard]] std::string print_daemon_config(const DaemonConfig& config);

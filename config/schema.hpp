@@ -63,6 +63,7 @@ struct Field {
   std::span<const std::string_view> choices;  // enums and closed sets of text
   std::string_view doc;
   bool hashed = true;  // part of job_hash: two ranks that differ here would not train the same run
+  bool reloadable = false;  // of the daemon: SIGHUP puts it into effect
 };
 
 /// Where each key was written; keys that kept their default are absent.

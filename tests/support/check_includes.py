@@ -32,6 +32,7 @@ THIRD_PARTY = {
     "png.h": ["client/image/png_codec.cpp"],
     "tiffio.h": ["client/image/tiff_codec.cpp"],
     "webp/": ["client/image/webp_codec.cpp"],
+    "systemd/": ["daemon/service/notify.cpp", "daemon/service/inherited.cpp", "daemon/log_sinks.cpp"],
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -92,7 +93,7 @@ def self_test():
         ("client/api/device.cpp", '"device.hpp"'), ("config/schema.cpp", "<yaml-cpp/yaml.h>"),
         ("daemon/log.cpp", "<CLI/CLI.hpp>"), ("model/graph.cpp", "<oneapi/dnnl/dnnl.hpp>"),
         ("model/graph.cpp", "<dnnl.hpp>"), ("client/render/events.hpp", "<nlohmann/json.hpp>"),
-        ("client/data/loader.cpp", "<jpeglib.h>"),
+        ("client/data/loader.cpp", "<jpeglib.h>"), ("daemon/main.cpp", "<systemd/sd-daemon.h>"),
     ]
     right = [
         ("shm/futex.hpp", '"shm/base/clock.hpp"'), ("daemon/main.cpp", "<CLI/CLI.hpp>"),

@@ -1,5 +1,6 @@
 #include "config/daemon.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace npu::config {
@@ -35,6 +36,31 @@ TEST(LoadDaemon, PrintLoadsBack) {
   ASSERT_TRUE(sut) << sut.error().message;
   EXPECT_EQ(print_daemon_config(*sut), text);
   EXPECT_THAT(daemon_schema_text(), HasSubstr("device_memory\n"));
+}
+
+TEST(LoadDaemon, LogLevelsAreChecked) {
+  for (const char* good : {"info", "debug,ckpt=trace", "off", "ctl=err,live=warning", "warn,another=critical"}) {
+    EXPECT_TRUE(load_daemon_text(fmt::format("log_level: {}\n", good), "npud.yaml")) << good;
+  }
+  for (const char* bad : {"loud", "info,ckpt=loud", "'info,,debug'", "ckpt=", "INFO"}) {
+    const auto sut = load_daemon_text(fmt::format("log_level: {}\n", bad), "npud.yaml");
+    ASSERT_FALSE(sut) << bad;
+    EXPECT_THAT(sut.error().message, HasSubstr("npud.yaml:1:12: error: log_level: ")) << bad;
+    EXPECT_THAT(sut.error().message, HasSubstr("is no level"));
+  }
+}
+
+TEST(LoadDaemon, DifferencesSayWhatNeedsARestart) {
+  DaemonConfig a, b;
+  EXPECT_TRUE(differences(a, b).empty());
+  b.devices = 4;
+  b.service.drain_timeout = std::chrono::seconds(1);
+  const auto sut = differences(a, b);
+  ASSERT_EQ(sut.size(), 2u);
+  EXPECT_EQ(sut[0].path, "devices");
+  EXPECT_FALSE(sut[0].reloadable);
+  EXPECT_EQ(sut[1].path, "service.drain_timeout");
+  EXPECT_TRUE(sut[1].reloadable);
 }
 
 }  // namespace
