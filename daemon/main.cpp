@@ -11,6 +11,7 @@
 #include "config/daemon.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/log.hpp"
+#include "daemon/service/inherited.hpp"
 #include "daemon/version.hpp"
 #include "shm/base/failpoint.hpp"
 #include "shm/paths.hpp"
@@ -27,6 +28,7 @@ struct Options {
   int engine_threads = 0;
   bool foreground = false;
   bool launcher_only = false;
+  bool check_config = false;
 };
 
 int report(const npu::Error& error) {
@@ -60,8 +62,8 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
-                                                const npu::config::DaemonConfig& config) {
+npu::daemon::ServerOptions resolve(const Options& options,
+                                   const npu::config::DaemonConfig& config) {
   npu::daemon::ServerOptions server;
   const auto pick = [](const std::string& first, const std::string& second, std::string fallback) {
     return !first.empty() ? first : !second.empty() ? second : std::move(fallback);
@@ -72,6 +74,10 @@ npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
   server.devices = static_cast<uint32_t>(options.devices > 0 ? options.devices : config.devices);
   server.device_memory_bytes = config.device_memory_bytes;
   server.launcher_only = options.launcher_only;
+  server.drain_timeout = config.service.drain_timeout;
+  server.service = {.config_path = options.config,
+                    .config = config,
+                    .levels_fixed = std::getenv("NPU_LOG") != nullptr};
   const int threads = options.engine_threads > 0 ? options.engine_threads : config.engine_threads;
   const uint32_t cores = allowed_cpus();
   server.engine_threads = threads > 0 ? static_cast<uint32_t>(threads) : cores;
@@ -86,23 +92,31 @@ int serve(const Options& options) {
     if (!loaded) return report(loaded.error());
     config = std::move(*loaded);
   }
+  if (options.check_config) return static_cast<int>(Exit::kOk);
+  auto inherited = npu::daemon::take_inherited();  // before there are threads
+  if (!inherited) return report(inherited.error());
   const char* levels = std::getenv("NPU_LOG");
   npu::daemon::start_logging(levels != nullptr ? levels : config.log_level);
   // The thread that aborts a run must win against eight busy trainers. Refused without privilege,
   // ignoring.
   (void)::setpriority(PRIO_PROCESS, 0, -10);
   raise_descriptor_limit();
-  auto server_options = resolve(options, config);
-  if (!server_options) return report(server_options.error());
-  auto server = npu::daemon::Server::start(*server_options);
+  for (const auto& other : inherited->others) {
+    log_event(npu::daemon::Level::kWarn, "ctl", "closing a descriptor that was passed at the start",
+              {{"name", other.name}});
+  }
+  const auto server_options = resolve(options, config);
+  auto server = npu::daemon::Server::start(server_options, std::move(inherited->listener));
   if (!server) {
     npu::daemon::stop_logging();
     return report(server.error());
   }
-  npu::daemon::log("ctl").info(
-      "listening socket='{}' devices={} engine_threads={} state='{}' version={}",
-      (*server)->socket_path(), server_options->devices, server_options->engine_threads,
-      server_options->state_dir, npu::daemon::kVersion);
+  log_event(npu::daemon::Level::kInfo, "ctl", "listening",
+            {{"socket", (*server)->socket_path()},
+             {"devices", server_options.devices},
+             {"engine_threads", server_options.engine_threads},
+             {"state", server_options.state_dir},
+             {"version", npu::daemon::kVersion}});
   (*server)->run();
   server->reset();
   npu::daemon::stop_logging();
@@ -123,6 +137,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 8));
   app.add_flag("--launcher-only", options.launcher_only,
                "serve the process that started this one: SIGTERM lets its runs end first");
+  app.add_flag("--check-config", options.check_config,
+               "say what is wrong with --config FILE and end: exit 0 if it is good, 78 if not");
   app.add_flag("--foreground", options.foreground,
                "stay in the foreground (always so; accepted for scripts)");
   try {

@@ -20,7 +20,7 @@ namespace npu::daemon {
 namespace {
 
 struct Command {
-  enum class Kind : uint8_t { kAdd, kAbort, kLeft, kRemove, kStop };
+  enum class Kind : uint8_t { kAdd, kAbort, kDrain, kLeft, kRemove, kStop };
   Kind kind = Kind::kStop;
   uint64_t run = 0;
   uint32_t rank = 0;
@@ -44,6 +44,8 @@ constexpr int kYields = 16;
 struct Engine::Impl {
   explicit Impl(uint32_t helper_count) {
     for (uint32_t i = 0; i < helper_count; ++i) helpers.push_back(std::make_unique<Helper>(parker));
+    pulses.push_back(&pulse);
+    for (const auto& helper : helpers) pulses.push_back(&helper->pulse());
   }
 
   void send(std::unique_ptr<Command> command) {
@@ -81,7 +83,9 @@ struct Engine::Impl {
   [[nodiscard]] EngineRun* find(uint64_t id);
 
   Parker parker;
+  Pulse pulse{"npud-coord"};
   std::vector<std::unique_ptr<Helper>> helpers;
+  std::vector<const Pulse*> pulses;
   CostModel costs;
   Queue<Command> commands;    // control server -> coordinator
   Queue<EngineEvent> events;  // coordinator -> control server
@@ -124,6 +128,7 @@ void Engine::Impl::execute(Command& command) {
   EngineRun* run = find(command.run);
   if (run == nullptr) return;
   if (command.kind == Command::Kind::kAbort) abort(*run, command.failure);
+  if (command.kind == Command::Kind::kDrain) run->drain(command.failure, now_ns());
   if (command.kind == Command::Kind::kLeft) run->member_left(command.rank);
   if (command.kind == Command::Kind::kRemove) run->removing = true;
 }
@@ -202,6 +207,7 @@ void Engine::Impl::sleep() {
   if (!work_waits()) {
     const nanoseconds limit =
         runs.empty() ? nanoseconds(std::chrono::seconds(10)) : nanoseconds(shm::kWaitSlice);
+    pulse.rest();
     shm::futex_wait_any({waiters.data(), n}, limit);
   }
   for (auto& run : runs) run->set_asleep(0);
@@ -213,6 +219,7 @@ void Engine::Impl::loop() {
   uint64_t last = now_ns();
   int idle_rounds = 0;
   while (!stop) {
+    pulse.beat();
     bool moved = run_commands();
     const uint64_t now = now_ns();
     if (now - last > kPauseNs + static_cast<uint64_t>(nanoseconds(shm::kWaitSlice).count())) {
@@ -278,6 +285,14 @@ void Engine::abort_run(uint64_t run, Code code, int32_t culprit, std::string wha
   impl_->send(std::move(command));
 }
 
+void Engine::drain_run(uint64_t run, Code code, std::string what) {
+  auto command = std::make_unique<Command>();
+  command->kind = Command::Kind::kDrain;
+  command->run = run;
+  command->failure = {code, -1, std::move(what), false};
+  impl_->send(std::move(command));
+}
+
 void Engine::member_left(uint64_t run, uint32_t rank) {
   auto command = std::make_unique<Command>();
   command->kind = Command::Kind::kLeft;
@@ -309,6 +324,8 @@ bool Engine::next_event(EngineEvent& event) {
 }
 
 const CostModel& Engine::costs() const noexcept { return impl_->costs; }
+
+std::span<const Pulse* const> Engine::pulses() const noexcept { return impl_->pulses; }
 
 uint32_t Engine::threads() const noexcept {
   return 1 + static_cast<uint32_t>(impl_->helpers.size());

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "daemon/collectives/cost_model.hpp"
+#include "daemon/collectives/pulse.hpp"
 #include "daemon/collectives/run_memory.hpp"
 #include "shm/base/error.hpp"
 
@@ -42,6 +44,9 @@ class Engine {
   /// Ends the run: every member is told. `what` begins the sentence ("rank 3 (pid 4711) died"); the
   /// engine adds what was going on. Idempotent.
   void abort_run(uint64_t run, Code code, int32_t culprit, std::string what, bool complete = false);
+  /// As abort_run, once every operation that a rank has asked for by now is done; what is asked for later
+  /// is served meanwhile. The caller gives up on ranks that never come, with abort_run.
+  void drain_run(uint64_t run, Code code, std::string what);
   /// The rank detached in order; a collective that needs it later aborts the run.
   void member_left(uint64_t run, uint32_t rank);
   /// Forgets the run; kRemoved follows when no thread touches its memory any more.
@@ -51,6 +56,8 @@ class Engine {
   [[nodiscard]] int event_fd() const noexcept;
   [[nodiscard]] bool next_event(EngineEvent& event);
   [[nodiscard]] uint32_t threads() const noexcept;
+  /// One a thread, as long as the engine lives.
+  [[nodiscard]] std::span<const Pulse* const> pulses() const noexcept;
   /// As measured at the start.
   [[nodiscard]] const CostModel& costs() const noexcept;
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ class EngineRun {
   /// failure filled if the run must end. `warning` is filled when an operation waits unusually
   /// long.
   [[nodiscard]] bool judge(uint64_t now, RunFailure& failure, std::string& warning);
+  /// From now on judge() ends the run with this failure once what ranks have asked for is answered.
+  void drain(const RunFailure& failure, uint64_t now);
   /// Publishes the abort. Operations in progress are abandoned at the next slice border.
   Error abort(const RunFailure& failure);
 
@@ -106,6 +109,7 @@ class EngineRun {
   bool refuse_if_wrong(Group& group) noexcept;
   bool refuse_if_wrong(const Pair& pair) noexcept;
   [[nodiscard]] bool judge_group(const Group& group, uint64_t now, RunFailure& failure);
+  [[nodiscard]] bool drained();
   [[nodiscard]] bool judge_half(const PairMatcher::Half& half, uint64_t now, RunFailure& failure);
   void refuse_cycle(uint64_t now);
   [[nodiscard]] bool all_first(const Gathering& gathering) const noexcept;
@@ -141,6 +145,8 @@ class EngineRun {
   bool starved_ = false;  // something could start but for a free place in the pool
   bool blocked_ = false;  // something waits for an earlier operation of a stream
   uint32_t left_mask_ = 0;
+  std::optional<RunFailure> ending_;  // drain() was asked for
+  uint64_t drain_ns_ = 0;
   bool aborted_ = false;
   KickLimit kicks_;
   uint32_t last_bell_ = 0;

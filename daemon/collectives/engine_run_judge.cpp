@@ -166,6 +166,10 @@ bool EngineRun::judge(uint64_t now, RunFailure& failure, std::string& warning) {
   judged_ns_ = now;
   free_destroyed();
   if (blocked_) refuse_cycle(now);
+  if (ending_ && drained()) {
+    failure = *ending_;
+    return true;
+  }
   for (const auto& group : groups_.slots()) {
     if (group == nullptr || group->current != nullptr) continue;
     if (judge_group(*group, now, failure)) return true;
@@ -191,7 +195,23 @@ bool EngineRun::judge(uint64_t now, RunFailure& failure, std::string& warning) {
   return false;
 }
 
+void EngineRun::drain(const RunFailure& failure, uint64_t now) {
+  ending_ = failure;
+  drain_ns_ = now;
+}
+
+bool EngineRun::drained() {
+  // Not "nothing is asked for": ranks that go on would ask for the next operation before the last one is
+  // answered to all.
+  bool any = false;
+  for (uint32_t r = 0; r < memory_->world && !any; ++r) {
+    queues_.for_each(r, [&](const Pending& p) { any |= p.arrived_ns <= drain_ns_; });
+  }
+  return !any;
+}
+
 void EngineRun::forgive(uint64_t pause_ns) noexcept {
+  drain_ns_ += pause_ns;
   for (const auto& group : groups_.slots()) {
     if (group != nullptr) group->matcher.forgive(pause_ns);
   }

@@ -116,6 +116,7 @@ void Helper::loop() noexcept {
   std::array<HelperTask, 16> tasks;
   size_t n = 0;
   while (!stop_.load(std::memory_order_acquire)) {
+    pulse_.beat();
     while (n < tasks.size() && queue_->tasks.pop(tasks[n])) ++n;
     bool moved = false;
     for (size_t i = 0; i < n;) {
@@ -137,6 +138,7 @@ void Helper::loop() noexcept {
     if (work) {
       parker_.cancel();
     } else {
+      pulse_.rest();
       parker_.sleep(ticket, shm::kWaitSlice * 10);
     }
   }

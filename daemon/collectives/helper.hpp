@@ -10,6 +10,7 @@
 
 #include "daemon/collectives/active.hpp"
 #include "daemon/collectives/parker.hpp"
+#include "daemon/collectives/pulse.hpp"
 #include "daemon/collectives/ring.hpp"
 
 namespace npu::daemon {
@@ -38,6 +39,7 @@ class Helper {
   /// True if the next give() will succeed. Coordinator only.
   [[nodiscard]] bool has_room() const noexcept;
   [[nodiscard]] Parker& parker() noexcept { return parker_; }
+  [[nodiscard]] const Pulse& pulse() const noexcept { return pulse_; }
 
  private:
   struct Queue;
@@ -45,6 +47,7 @@ class Helper {
 
   Parker& coordinator_;
   Parker parker_;
+  Pulse pulse_{"npud-engine"};
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -27,7 +27,6 @@ namespace {
 
 constexpr auto kCloseGrace = milliseconds(50);
 constexpr auto kGreetLimit = std::chrono::seconds(2);
-constexpr auto kDrainLimit = std::chrono::seconds(25);
 constexpr int kMessagesPerRound = 16;
 /// Magic, protocol and layout: what every version of Hello begins with.
 constexpr size_t kHelloPrefix = offsetof(shm::Hello, build);
@@ -78,9 +77,10 @@ Result<UniqueFd> signal_descriptor() {
 Server::Impl::Impl(ServerOptions opts, EventLoop loop)
     : options(std::move(opts)),
       loop_(std::move(loop)),
+      service_(options.service),
       table_(options.devices, options.device_memory_bytes) {}
 
-Result<void> Server::Impl::open() {
+Result<void> Server::Impl::open(Listener listener) {
   NPU_TRY_VOID(prepare_dir(options.runtime_dir));
   NPU_TRY(lock_, lock_instance(options.runtime_dir));
   NPU_TRY(auto store, CheckpointStore::open(options.state_dir));
@@ -92,20 +92,32 @@ Result<void> Server::Impl::open() {
   store_.emplace(std::move(store));
   NPU_TRY(const SweepReport swept, store_->sweep());
   if (swept.removed + swept.restored > 0) {
-    log("ckpt").info("swept unfinished checkpoints removed={} restored={}", swept.removed,
-                     swept.restored);
+    log_event(Level::kInfo, "ckpt", "swept unfinished checkpoints",
+              {{"removed", swept.removed}, {"restored", swept.restored}});
   }
   NPU_TRY(engine_, Engine::start({.threads = options.engine_threads}));
-  log("eng").info("calibrated all-reduce costs threads={} model='{}'", engine_->threads(),
-                  engine_->costs().text());
+  log_event(Level::kInfo, "eng", "calibrated all-reduce costs",
+            {{"threads", engine_->threads()}, {"model", engine_->costs().text()}});
   NPU_TRY(segments_, Worker::start("npud-segments"));
   NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
   NPU_TRY(signals_, signal_descriptor());
   NPU_TRY_VOID(take_reserve());
   launcher_ = ::getppid();
-  socket_path = options.runtime_dir + "/" + shm::kSocketName;
+  NPU_TRY_VOID(listen(std::move(listener)));
+  NPU_TRY_VOID(watch_all());
+  service_.ready(scene(), engine_->pulses());
+  return {};
+}
+
+Result<void> Server::Impl::listen(Listener listener) {
+  own_listener_ = !listener.socket.valid();
+  socket_path = own_listener_ ? options.runtime_dir + "/" + shm::kSocketName : listener.path;
+  if (!own_listener_) {
+    listener_ = std::move(listener.socket);
+    return {};
+  }
   NPU_TRY(listener_, shm::listen_at(socket_path, 0660));
-  return watch_all();
+  return {};
 }
 
 Result<void> Server::Impl::watch_all() {
@@ -117,53 +129,21 @@ Result<void> Server::Impl::watch_all() {
       loop_.add(checkpoints_->event_fd(), [this](uint32_t) { checkpoints_->run_completions(); }));
   return loop_.add(signals_.get(), [this](uint32_t) {
     signalfd_siginfo info{};
-    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo != SIGHUP) on_stop_signal();
-    }
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) on_signal(info.ssi_signo);
   });
 }
 
 void Server::Impl::run() {
-  while (!draining_ || !(drained() || drain_deadline_.passed())) {
+  while (!draining_ || !drained()) {
     const bool soon = draining_ || leaving_ || closing_ > 0 || slowed_ > 0 || listener_paused_;
-    loop_.run_once(milliseconds(soon ? 20 : 1000));
+    loop_.run_once(service_.patience(milliseconds(soon ? 20 : 1000)));
     look_after_sessions();
     if (leaving_ && ::getppid() != launcher_) begin_drain();
+    if (draining_ && Clock::now() >= drain_deadline_) hurry_drain();
+    service_.look_after(scene());
   }
-  (void)::unlink(socket_path.c_str());
-  log("ctl").info("stopped");
-}
-
-void Server::Impl::on_stop_signal() {
-  const bool busy = std::ranges::any_of(
-      table_.runs(), [](const auto& run) { return run->state != shm::RunState::kAborted; });
-  if (!options.launcher_only || leaving_ || !busy) return begin_drain();
-  leaving_ = true;
-  log("ctl").info("waiting for runs to end runs={}", table_.runs().size());
-}
-
-void Server::Impl::begin_drain() {
-  if (draining_) return;
-  draining_ = true;
-  drain_deadline_ = Deadline::after(kDrainLimit);
-  log("ctl").info("shutting down runs={}", table_.runs().size());
-  loop_.remove(listener_.get());
-  for (const auto& run : table_.runs()) {
-    if (run->state != shm::RunState::kAborted) {
-      abort_run(*run, Code::kUnavailable, -1, "the daemon is shutting down");
-    }
-  }
-}
-
-bool Server::Impl::drained() const {
-  if (checkpoints_->pending() != 0) return false;
-  for (const auto& [id, session] : sessions_) {
-    if (!session->outgoing.empty()) return false;
-  }
-  for (const auto& run : table_.runs()) {
-    if (run->last_error.empty()) return false;  // its members do not know yet
-  }
-  return true;
+  if (own_listener_) (void)::unlink(socket_path.c_str());
+  log_event(Level::kInfo, "ctl", "stopped");
 }
 
 Session* Server::Impl::find_session(uint64_t id) {
@@ -406,10 +386,10 @@ void Server::Impl::end_session(uint64_t id, const char* how) {
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
-Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Listener listener) {
   NPU_TRY(EventLoop loop, EventLoop::create());
   auto impl = std::make_unique<Impl>(options, std::move(loop));
-  NPU_TRY_VOID(impl->open());
+  NPU_TRY_VOID(impl->open(std::move(listener)));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

@@ -7,6 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "daemon/service/inherited.hpp"
+#include "daemon/service/service.hpp"
+#include "shm/base/clock.hpp"
 #include "shm/base/error.hpp"
 
 namespace npu::daemon {
@@ -21,19 +24,24 @@ struct ServerOptions {
   /// launcher is gone or a second signal comes. A service manager signals launcher, ranks and
   /// daemon at once, and the ranks have a checkpoint to make.
   bool launcher_only = false;
+  /// How long collectives in flight may take to end, once the daemon is told to stop.
+  milliseconds drain_timeout{25'000};
+  ServiceOptions service;
 };
 
 class Server {
  public:
   /// Takes the lock of the runtime directory, opens the store, listens. Errors: already_exists,
   /// exit 75 (another daemon), as errno says.
-  [[nodiscard]] static Result<std::unique_ptr<Server>> start(const ServerOptions& options);
+  /// Without a socket in `listener` it listens in the runtime directory.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(const ServerOptions& options,
+                                                             Listener listener = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Serves until SIGTERM or SIGINT (see launcher_only), then drains: runs are told, a checkpoint
-  /// being written is finished.
+  /// Serves until SIGTERM or SIGINT (see launcher_only), then drains: collectives in flight end, runs
+  /// are told, a checkpoint being written is finished. SIGHUP reads the configuration again.
   void run();
   [[nodiscard]] const std::string& socket_path() const noexcept;
 

@@ -3,7 +3,6 @@
 
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
-#include "shm/format/printable.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -164,8 +163,8 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   }
   run->state = shm::RunState::kRunning;
   engine_->add_run(run->memory);
-  log("ctl").info("run complete run='{}' generation={} world={} uid={}", run->name, run->id,
-                  run->world, run->uid);
+  log_event(Level::kInfo, "ctl", "run complete",
+            {{"run", run->name}, {"generation", run->id}, {"world", run->world}, {"uid", run->uid}});
 }
 
 void Server::Impl::on_detach(Session& session, uint64_t request) {
@@ -212,8 +211,9 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
 
 void Server::Impl::tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid) {
   run.last_error = error.message;
-  log("live").warn("run aborted run='{}' generation={} reason='{}'", run.name, run.id,
-                   printable(error.message, shm::kTextBytes));
+  log_event(Level::kWarn, "live", "run aborted",
+            {{"run", run.name}, {"generation", run.id}, {"uid", run.uid}, {"rank", culprit},
+             {"pid", pid}, {"reason", error.message}});
   for (const Member& member : run.members) {
     if (Session* session = find_session(member.session)) {
       reply_error(*session, 0, error, culprit, pid, shm::MessageType::kAborted);
@@ -250,8 +250,9 @@ void Server::Impl::on_engine_events() {
       continue;
     }
     if (event.kind == EngineEvent::Kind::kWarning) {
-      log("live").warn("slow collective run='{}' generation={} what='{}'", run->name, run->id,
-                       printable(event.error.message, shm::kTextBytes));
+      log_event(Level::kWarn, "live", "slow collective",
+                {{"run", run->name}, {"generation", run->id}, {"uid", run->uid},
+                 {"what", event.error.message}});
       continue;
     }
     remember(*run);

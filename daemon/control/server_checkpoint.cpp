@@ -184,14 +184,14 @@ void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gatheri
   Run* run = table_.find(run_id);
   if (report) {
     for (const StoreWarning& w : report->warnings)
-      log("ckpt").warn("{}", printable(w.message, shm::kTextBytes));
+      log_event(Level::kWarn, "ckpt", "checkpoint stored with a warning", {{"what", w.message}});
     if (run != nullptr && !gathering.check_only) run->failed_commits = 0;
   } else {
     if (run != nullptr) ++run->failed_commits;
-    log("ckpt").error("checkpoint failed step={} run='{}' failed_in_a_row={} reason='{}'",
-                      gathering.step, run != nullptr ? run->name : "",
-                      run != nullptr ? run->failed_commits : 1,
-                      printable(report.error().message, shm::kTextBytes));
+    log_event(Level::kError, "ckpt", "checkpoint failed",
+              {{"run", run != nullptr ? run->name : ""}, {"step", gathering.step},
+               {"failed_in_a_row", run != nullptr ? run->failed_commits : 1},
+               {"reason", report.error().message}});
   }
   if (run == nullptr) return;
   for (uint32_t r = 0; r < run->world; ++r) {

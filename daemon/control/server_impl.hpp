@@ -1,7 +1,7 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
 // sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
 // server_checkpoint.cpp (checkpoints), server_info.cpp (listings), server_trace.cpp (flight
-// recorders).
+// recorders), server_drain.cpp (signals and the end).
 #pragma once
 
 #include <deque>
@@ -36,7 +36,7 @@ class Server::Impl {
  public:
   Impl(ServerOptions options, EventLoop loop);
 
-  [[nodiscard]] Result<void> open();
+  [[nodiscard]] Result<void> open(Listener listener);
   void run();
 
   ServerOptions options;
@@ -44,6 +44,7 @@ class Server::Impl {
 
  private:
   // server.cpp
+  [[nodiscard]] Result<void> listen(Listener listener);
   [[nodiscard]] Result<void> watch_all();
   void accept_clients();
   void begin_session(UniqueFd socket, Peer peer);
@@ -54,9 +55,17 @@ class Server::Impl {
   void on_hello(Session& session, const shm::Received& message);
   void flush(Session& session);
   void end_session(uint64_t id, const char* how);
+
+  // server_drain.cpp
+  void on_signal(uint32_t number);
   void on_stop_signal();
+  void on_reload_signal();
   void begin_drain();
+  /// Ends the runs whose collectives took longer than the drain may.
+  void hurry_drain();
   [[nodiscard]] bool drained() const;
+  [[nodiscard]] Scene scene() const;
+
   [[nodiscard]] Session* find_session(uint64_t id);
 
   template <typename M>
@@ -133,12 +142,12 @@ class Server::Impl {
   void write_trace(const Run& run);
 
   EventLoop loop_;
+  Service service_;
   UniqueFd lock_, listener_, signals_;
+  bool own_listener_ = true;      // else the socket's file is somebody else's
   UniqueFd reserve_;              // given up for a moment when there are no descriptors left
   bool listener_paused_ = false;  // not even that helped
   MemoryBudget memory_budget_;
-  TokenBucket complaints_{5, 20, Clock::now()};
-  uint64_t complaints_kept_ = 0;
   struct InWork {
     uint32_t disk_tasks = 0, allocations = 0;
   };
@@ -157,7 +166,8 @@ class Server::Impl {
   bool leaving_ = false;  // launcher_only: waits for the runs to end
   pid_t launcher_ = 0;
   bool draining_ = false;
-  Deadline drain_deadline_ = Deadline::never();
+  bool hurried_ = false;  // the drain's time is over
+  Clock::time_point drain_deadline_{};
 };
 
 }  // namespace npu::daemon

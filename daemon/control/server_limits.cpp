@@ -12,7 +12,6 @@
 #include "daemon/control/server_impl.hpp"
 #include "daemon/log.hpp"
 #include "shm/base/units.hpp"
-#include "shm/format/printable.hpp"
 
 namespace npu::daemon {
 
@@ -66,17 +65,7 @@ void Server::Impl::shed_connection() {
 }
 
 void Server::Impl::complain(int64_t uid, int64_t pid, std::string_view what) {
-  if (!complaints_.take(Clock::now())) {
-    ++complaints_kept_;
-    return;
-  }
-  const std::string line = printable(what, shm::kTextBytes);
-  if (complaints_kept_ == 0) {
-    log("ctl").warn("{} uid={} pid={}", line, uid, pid);
-  } else {
-    log("ctl").warn("{} uid={} pid={} not_logged={}", line, uid, pid,
-                    std::exchange(complaints_kept_, 0));
-  }
+  log_event(Level::kWarn, "ctl", "complaint", {{"what", what}, {"uid", uid}, {"pid", pid}});
 }
 
 void Server::Impl::expel(uint64_t id, const char* why) {

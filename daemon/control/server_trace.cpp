@@ -96,8 +96,8 @@ void Server::Impl::remember(const Run& run) {
 void Server::Impl::write_trace(const Run& run) {
   if (run.memory == nullptr || run.memory->recorder == nullptr) return;
   if (checkpoints_->pending() > kMaxDiskTasks) {
-    log("live").warn("flight recorder not written run='{}' generation={} waiting={}, ignoring",
-                     run.name, run.id, checkpoints_->pending());
+    log_event(Level::kWarn, "live", "flight recorder not written, ignoring",
+              {{"run", run.name}, {"generation", run.id}, {"waiting", checkpoints_->pending()}});
     return;
   }
   checkpoints_->post([state_dir = options.state_dir, name = run.name, generation = run.id,
@@ -115,11 +115,11 @@ void Server::Impl::write_trace(const Run& run) {
         write_trace_file(state_dir, fmt::format("{}-{}-{}.json", uid, name, generation), text));
     return [name, generation, path] {
       if (*path) {
-        log("live").warn("flight recorder written run='{}' generation={} path='{}'", name,
-                         generation, **path);
+        log_event(Level::kWarn, "live", "flight recorder written",
+                  {{"run", name}, {"generation", generation}, {"path", **path}});
       } else {
-        log("live").warn("flight recorder not written run='{}' generation={} reason='{}', ignoring",
-                         name, generation, printable(path->error().message, shm::kTextBytes));
+        log_event(Level::kWarn, "live", "flight recorder not written, ignoring",
+                  {{"run", name}, {"generation", generation}, {"reason", path->error().message}});
       }
     };
   });
