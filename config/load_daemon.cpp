@@ -5,6 +5,7 @@
 #include <array>
 
 #include "config/daemon.hpp"
+#include "config/quotas.hpp"
 #include "config/schema.hpp"
 #include "shm/base/fd.hpp"
 
@@ -18,10 +19,11 @@ Field reloadable(Field field) {
   field.reloadable = true;
   return field;
 }
+constexpr std::string_view kOldCheckpointLimit = "checkpoint_limit";
 
 // clang-format off
 std::vector<Field> daemon_fields(DaemonConfig& c) {
-  return {
+  std::vector<Field> fields = {
       {"devices", &c.devices, {1, 8}, {}, "emulated devices, ids from 0"},
       {"device_memory", BytesSlot{&c.device_memory_bytes}, {kMiB, kTiB}, {},
        "memory capacity of one device; used only as far as runs need it"},
@@ -32,19 +34,28 @@ std::vector<Field> daemon_fields(DaemonConfig& c) {
        "folder of npud.sock; empty = RUNTIME_DIRECTORY, XDG or /tmp"},
       {"state_dir", &c.state_dir, {}, {},
        "folder of the checkpoint store; empty = STATE_DIRECTORY, XDG or /tmp"},
-      {"checkpoint_limit", BytesSlot{&c.checkpoint_limit_bytes}, {0, 1024 * kTiB}, {},
-       "largest checkpoint store of one user, 0 = no limit"},
+      {"admin_group", &c.admin_group, {}, {},
+       "group whose members see and end all runs, as root does; empty = root alone"},
+      {kOldCheckpointLimit, BytesSlot{&c.quotas.everybody.most[size_t(QuotaKind::kCheckpoints)]},
+       {0, 1024 * kTiB}, {}, "older name of quotas.checkpoints"},
       reloadable({"service.drain_timeout", &c.service.drain_timeout, {0, 3'600'000}, {},
                   "for collectives in flight when the daemon is told to stop, 0 = none"}),
   };
+  // clang-format on
+  for (Field& field : quota_fields(c.quotas.everybody)) fields.push_back(reloadable(field));
+  fields.push_back(reloadable({"quotas.users",
+                               UserQuotasSlot{&c.quotas.users},
+                               {},
+                               {},
+                               "what is different for one user, such as alice: {devices: 2}"}));
+  return fields;
 }
-// clang-format on
 
 constexpr std::array<std::string_view, 9> kLevels = {
     "trace", "debug", "info", "warn", "warning", "error", "err", "critical", "off"};
 
-/// The first word that is no level. A logger's name may be anybody's: NPU_LOG is the same for programs
-/// that have other loggers.
+/// The first word that is no level. A logger's name may be anybody's: NPU_LOG is the same for
+/// programs that have other loggers.
 std::optional<std::string_view> wrong_level(std::string_view levels) {
   while (!levels.empty()) {
     const size_t comma = std::min(levels.find(','), levels.size());
@@ -81,6 +92,11 @@ Result<DaemonConfig> load_daemon_text(std::string_view text, const std::string& 
   Places places;
   Diagnostics out(file_name, text, overrides);
   if (read_text(text, overrides, fields, places, out)) check_levels(config, places, out);
+  const auto old = places.written.find(kOldCheckpointLimit);
+  if (old != places.written.end() && places.written.contains("quotas.checkpoints")) {
+    out.add(old->second,
+            "checkpoint_limit: the older name of quotas.checkpoints; give one of them");
+  }
   NPU_TRY_VOID(finish(out, ""));
   return config;
 }
@@ -90,6 +106,7 @@ std::vector<Difference> differences(const DaemonConfig& a, const DaemonConfig& b
   const std::vector<Field> of_left = daemon_fields(left), of_right = daemon_fields(right);
   std::vector<Difference> found;
   for (size_t i = 0; i < of_left.size(); ++i) {
+    if (of_left[i].path == kOldCheckpointLimit) continue;
     if (value_text(of_left[i]) == value_text(of_right[i])) continue;
     found.push_back({std::string(of_left[i].path), of_left[i].reloadable});
   }
@@ -98,7 +115,9 @@ std::vector<Difference> differences(const DaemonConfig& a, const DaemonConfig& b
 
 std::string print_daemon_config(const DaemonConfig& config) {
   DaemonConfig copy = config;
-  return print_fields(daemon_fields(copy));
+  std::vector<Field> fields = daemon_fields(copy);
+  std::erase_if(fields, [](const Field& field) { return field.path == kOldCheckpointLimit; });
+  return print_fields(fields);
 }
 
 std::string daemon_schema_text() {

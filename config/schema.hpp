@@ -23,6 +23,8 @@
 
 namespace npu::config {
 
+struct UserQuota;
+
 // Slots whose text form differs from what their C++ type suggests.
 struct EnumSlot {
   uint8_t* value;  // the enum's underlying byte; names come from Field::choices, by value
@@ -36,6 +38,9 @@ struct BytesSlot {
 struct DevicesSlot {
   std::vector<int>* value;
 };
+struct UserQuotasSlot {
+  std::vector<UserQuota>* value;
+};
 struct LossScaleSlot {
   double* value;  // 0 = dynamic
 };
@@ -48,7 +53,7 @@ using Slot =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int64_t>*,
                  std::optional<std::string>*, std::vector<int>*, std::vector<double>*,
                  std::vector<std::string>*, std::chrono::milliseconds*, EnumSlot, NameSlot,
-                 BytesSlot, DevicesSlot, LossScaleSlot, ResumeSlot>;
+                 BytesSlot, DevicesSlot, UserQuotasSlot, LossScaleSlot, ResumeSlot>;
 
 struct Range {
   double min = 0;

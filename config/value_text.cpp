@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "config/load.hpp"
+#include "config/quotas.hpp"
 
 namespace npu::config {
 
@@ -129,6 +130,7 @@ class Printer {
   std::string operator()(DevicesSlot v) const {
     return fmt::format("[{}]", fmt::join(*v.value, ", "));
   }
+  std::string operator()(UserQuotasSlot v) const { return user_quotas_text(*v.value); }
   std::string operator()(LossScaleSlot v) const {
     return *v.value == 0 ? "dynamic" : fmt::format("{}", *v.value);
   }
@@ -149,7 +151,10 @@ class TypeNamer {
   std::string operator()(const bool*) const { return "true or false"; }
   std::string operator()(const int*) const { return "an integer " + range(number_text); }
   std::string operator()(const int64_t*) const { return "an integer " + range(number_text); }
-  std::string operator()(const uint64_t*) const { return "an integer 0..2^64-1"; }
+  std::string operator()(const uint64_t*) const {
+    const bool bounded = field_.range.max > field_.range.min;
+    return "an integer " + (bounded ? range(number_text) : std::string("0..2^64-1"));
+  }
   std::string operator()(const double*) const { return "a number " + range(number_text); }
   std::string operator()(const std::string*) const {
     return field_.choices.empty() ? "text" : "one of: " + join(field_.choices);
@@ -175,6 +180,9 @@ class TypeNamer {
   std::string operator()(BytesSlot) const { return "a size such as 4MiB, " + range(bytes_bound); }
   std::string operator()(DevicesSlot) const {
     return "device ids 0..7 as a list, a range 0-7 or 0,1,2";
+  }
+  std::string operator()(UserQuotasSlot) const {
+    return "users by name or uid, each with keys of this section";
   }
   std::string operator()(LossScaleSlot) const {
     return "a number " + range(number_text) + ", or dynamic (-1 means dynamic)";

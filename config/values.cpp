@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/quotas.hpp"
 #include "config/schema.hpp"
 #include "config/value_text.hpp"
 #include "shm/base/units.hpp"
@@ -169,6 +170,10 @@ class Assigner {
   void operator()(DevicesSlot slot) const {
     if (node_.kind != Node::Kind::kList && node_.kind != Node::Kind::kScalar) return wrong_type();
     if (auto ids = read_devices(field_, node_, out_)) *slot.value = std::move(*ids);
+  }
+
+  void operator()(UserQuotasSlot slot) const {
+    assign_user_quotas(field_, node_, *slot.value, out_);
   }
 
  private:
