@@ -37,6 +37,10 @@ struct Snapshot {
   TensorMetadata model_metadata = {{"format", "pt"}};  // transformers refuses a file without it
   std::string state_json;                              // opaque to the daemon
   uint64_t weights_digest = 0;
+  /// Of all files of this uid, this snapshot beside what is there; 0: no limit.
+  uint64_t user_limit_bytes = 0;
+
+  [[nodiscard]] uint64_t tensor_bytes() const noexcept;
 };
 
 }  // namespace npu::daemon

@@ -14,8 +14,10 @@
 #include "daemon/checkpoint/names.hpp"
 #include "daemon/checkpoint/publish.hpp"
 #include "daemon/checkpoint/stage.hpp"
+#include "daemon/checkpoint/usage.hpp"
 #include "shm/base/clock.hpp"
 #include "shm/base/failpoint.hpp"
+#include "shm/base/units.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -119,6 +121,23 @@ Result<bool> write_and_publish(FileOps& ops, const RunDir& run, const Snapshot& 
   return replaced;
 }
 
+/// The old checkpoints are there until the new one is durable, so both count.
+Result<void> check_user_limit(FileOps& ops, int root, const Snapshot& snapshot,
+                              const StagePlan& plan) {
+  if (snapshot.user_limit_bytes == 0) return {};
+  NPU_TRY(const uint64_t used, bytes_of_user(ops, root, snapshot.uid));
+  const uint64_t wanted =
+      plan.model.file_bytes() + plan.optimizer.file_bytes() + snapshot.state_json.size();
+  const uint64_t limit = snapshot.user_limit_bytes;
+  if (wanted <= limit && used <= limit - wanted) return {};
+  return fail_exit(Code::kResourceExhausted, Exit::kCannotWrite,
+                   "checkpoint step {} of run '{}': {} are wanted, the checkpoints of uid {} have "
+                   "{}, the limit is {} (quotas.checkpoints of npud); keep fewer "
+                   "(checkpoint.keep), or ask the administrator to remove old runs",
+                   snapshot.step, snapshot.run, format_bytes(wanted), snapshot.uid,
+                   format_bytes(used), format_bytes(limit));
+}
+
 CheckpointInfo info_of(const RunDir& run, const ScannedStep& scanned) {
   CheckpointInfo info{
       .run = run.run, .step = scanned.step, .path = run.path + "/" + step_name(scanned.step)};
@@ -149,6 +168,14 @@ Result<void> append_infos(FileOps& ops, const RunDir& run, std::vector<Checkpoin
 
 }  // namespace
 
+uint64_t Snapshot::tensor_bytes() const noexcept {
+  uint64_t total = 0;
+  for (const auto* file : {&model, &optimizer}) {
+    for (const SnapshotTensor& tensor : *file) total += tensor.source.size();
+  }
+  return total;
+}
+
 const OpenFile* OpenCheckpoint::find(std::string_view name) const noexcept {
   const auto it = std::ranges::find(files, name, &OpenFile::name);
   return it == files.end() ? nullptr : &*it;
@@ -170,6 +197,7 @@ Result<CommitReport> CheckpointStore::commit(const Snapshot& snapshot) {
   NPU_TRY(const RunDir run, ensure_run(ops, root_.get(), state_dir_, snapshot));
   NPU_TRY_VOID(lock_run(ops, run, options_.lock_wait));  // until `run` goes out of scope
   NPU_TRY(const SweepReport swept, sweep_run(ops, run));
+  NPU_TRY_VOID(check_user_limit(ops, root_.get(), snapshot, plan));
 
   CommitReport report;
   report.path = run.path + "/" + step_name(snapshot.step);
