@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "config/daemon.hpp"
+#include "daemon/control/authority.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/log.hpp"
 #include "daemon/service/inherited.hpp"
@@ -62,8 +63,8 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-npu::daemon::ServerOptions resolve(const Options& options,
-                                   const npu::config::DaemonConfig& config) {
+npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
+                                                const npu::config::DaemonConfig& config) {
   npu::daemon::ServerOptions server;
   const auto pick = [](const std::string& first, const std::string& second, std::string fallback) {
     return !first.empty() ? first : !second.empty() ? second : std::move(fallback);
@@ -82,6 +83,13 @@ npu::daemon::ServerOptions resolve(const Options& options,
   const uint32_t cores = allowed_cpus();
   server.engine_threads = threads > 0 ? static_cast<uint32_t>(threads) : cores;
   if (server.engine_threads > 8) server.engine_threads = 8;
+  NPU_TRY(server.quotas, npu::daemon::Quotas::make(config.quotas));
+  const bool named = config.admin_group != npu::config::DaemonConfig{}.admin_group;
+  if (auto group = npu::daemon::find_group(config.admin_group)) {
+    server.admin_group = *group;
+  } else if (named) {  // a host without the usual group has root alone
+    return tl::make_unexpected(std::move(group.error()));
+  }
   return server;
 }
 
@@ -92,6 +100,8 @@ int serve(const Options& options) {
     if (!loaded) return report(loaded.error());
     config = std::move(*loaded);
   }
+  const auto server_options = resolve(options, config);
+  if (!server_options) return report(server_options.error());
   if (options.check_config) return static_cast<int>(Exit::kOk);
   auto inherited = npu::daemon::take_inherited();  // before there are threads
   if (!inherited) return report(inherited.error());
@@ -105,17 +115,16 @@ int serve(const Options& options) {
     log_event(npu::daemon::Level::kWarn, "ctl", "closing a descriptor that was passed at the start",
               {{"name", other.name}});
   }
-  const auto server_options = resolve(options, config);
-  auto server = npu::daemon::Server::start(server_options, std::move(inherited->listener));
+  auto server = npu::daemon::Server::start(*server_options, std::move(inherited->listener));
   if (!server) {
     npu::daemon::stop_logging();
     return report(server.error());
   }
   log_event(npu::daemon::Level::kInfo, "ctl", "listening",
             {{"socket", (*server)->socket_path()},
-             {"devices", server_options.devices},
-             {"engine_threads", server_options.engine_threads},
-             {"state", server_options.state_dir},
+             {"devices", server_options->devices},
+             {"engine_threads", server_options->engine_threads},
+             {"state", server_options->state_dir},
              {"version", npu::daemon::kVersion}});
   (*server)->run();
   server->reset();

@@ -15,6 +15,7 @@ enum class RunState : uint32_t {
   kRunning = 2,
   kAborted = 3,
   kEnded = 4,  // every rank has left in order; in listings only, nobody reads the board by then
+  kPending = 5,  // its launcher waits for devices; in listings only
 };
 
 struct RunBoard {

@@ -19,6 +19,7 @@ inline constexpr size_t kNameBytes = 72;  // run names: at most 64 bytes and a t
 inline constexpr size_t kKeyBytes = 40;   // 128-bit run key in hex
 inline constexpr size_t kPathBytes = 512;
 inline constexpr size_t kTextBytes = 1024;
+inline constexpr size_t kReasonBytes = 256;
 
 enum class MessageType : uint32_t {
   kHello = 1,
@@ -41,6 +42,11 @@ enum class MessageType : uint32_t {
   kPs = 24,                // answered by RunRow and End
   kTraceOpen = 25,
   kTraceOpened = 26,  // with a descriptor: flight recorder
+  kQueueJoin = 40,
+  kQueuePlace = 41,    // unasked, as often as it changes
+  kQueueGranted = 42,  // Plain
+  kEvict = 43,         // answered by RunRow and End
+  kDrain = 44,         // Plain, answered by End
 };
 
 /// Begins every message. `request` is the client's number, echoed by the answer.
@@ -101,7 +107,7 @@ struct Attached {
   uint64_t arena_bytes;
 };
 
-/// Requests without a body: Detach, Info, Ps; and the answer End.
+/// Requests without a body: Detach, Info, Ps, Drain; and the answers End, QueueGranted.
 struct Plain {
   MessageHeader header;
 };
@@ -128,6 +134,9 @@ struct RunRow {
   uint32_t world, joined;
   uint32_t state;               // RunState
   uint32_t failed_checkpoints;  // in a row, up to the last one
+  int64_t launcher;             // pid of who waited for the devices, 0 if nobody did
+  uint32_t place;               // in the line of who waits, 0: does not wait
+  uint32_t reserved;
   // By rank; a rank that has not come or has left has pid 0.
   int64_t pids[kMaxDevices];
   uint64_t steps[kMaxDevices];  // what the rank says of itself
@@ -248,6 +257,33 @@ struct TraceOpened {
   uint32_t state;  // RunState
   char run[kNameBytes];
   char error[kTextBytes];  // why the run was aborted, empty if it was not
+};
+
+/// Stands in line for all of these devices. From QueueGranted on they are kept for ranks of this
+/// user's run of that name, until this connection ends.
+struct QueueJoin {
+  static constexpr MessageType kType = MessageType::kQueueJoin;
+  MessageHeader header;
+  uint32_t devices;  // bit d: device d
+  uint32_t reserved;
+  char run[kNameBytes];
+};
+
+struct QueuePlace {
+  static constexpr MessageType kType = MessageType::kQueuePlace;
+  MessageHeader header;
+  uint32_t place;  // 1: next
+  uint32_t reserved;
+  char text[kTextBytes];  // who has the devices, as far as this user may know
+};
+
+/// Ends a run, or what waits under that name.
+struct Evict {
+  static constexpr MessageType kType = MessageType::kEvict;
+  MessageHeader header;
+  int64_t uid;  // whose run, -1: the sender's own, else the only one of that name
+  char run[kNameBytes];
+  char reason[kReasonBytes];
 };
 
 /// A zeroed message with its header filled.

@@ -33,6 +33,8 @@ const char* state_name(uint32_t state) {
       return "aborted";
     case shm::RunState::kEnded:
       return "ended";
+    case shm::RunState::kPending:
+      return "pending";
   }
   return "unknown";
 }
@@ -48,6 +50,8 @@ RunInfo to_info(const shm::RunRow& row) {
   info.collectives = row.collectives;
   info.failed_checkpoints = row.failed_checkpoints;
   info.last_error = shm::get_text(row.error);
+  info.launcher = row.launcher;
+  info.place = row.place;
   for (uint32_t r = 0; r < row.world && r < shm::kMaxDevices; ++r) {
     info.ranks.push_back({.rank = static_cast<int>(r),
                           .device = static_cast<int>(row.devices[r]),
@@ -109,9 +113,9 @@ Result<DaemonInfo> query_info(const std::string& socket) {
   }
 }
 
-Result<std::vector<RunInfo>> list_runs(const std::string& socket) {
-  NPU_TRY(Connection connection, Connection::open(socket));
-  NPU_TRY_VOID(connection.send(shm::make_plain(shm::MessageType::kPs, connection.next_request())));
+namespace {
+
+Result<std::vector<RunInfo>> receive_runs(Connection& connection) {
   const Deadline deadline = Deadline::after(kRequestLimit);
   std::vector<RunInfo> runs;
   for (;;) {
@@ -119,6 +123,35 @@ Result<std::vector<RunInfo>> list_runs(const std::string& socket) {
     if (message.type() == shm::MessageType::kEnd) return runs;
     if (message.is<shm::RunRow>()) runs.push_back(to_info(message.as<shm::RunRow>()));
   }
+}
+
+}  // namespace
+
+Result<std::vector<RunInfo>> list_runs(const std::string& socket) {
+  NPU_TRY(Connection connection, Connection::open(socket));
+  NPU_TRY_VOID(connection.send(shm::make_plain(shm::MessageType::kPs, connection.next_request())));
+  return receive_runs(connection);
+}
+
+Result<std::vector<RunInfo>> evict_run(const std::string& socket, const std::string& run,
+                                       int64_t uid, const std::string& reason) {
+  NPU_TRY(Connection connection, Connection::open(socket));
+  auto request = shm::make_message<shm::Evict>(connection.next_request());
+  request.uid = uid;
+  shm::put_text(request.run, run);
+  shm::put_text(request.reason, reason);
+  NPU_TRY_VOID(connection.send(request));
+  return receive_runs(connection);
+}
+
+Result<void> drain_daemon(const std::string& socket) {
+  NPU_TRY(Connection connection, Connection::open(socket));
+  NPU_TRY_VOID(
+      connection.send(shm::make_plain(shm::MessageType::kDrain, connection.next_request())));
+  NPU_TRY(const shm::Received message, connection.receive(Deadline::after(kRequestLimit)));
+  if (message.type() == shm::MessageType::kEnd) return {};
+  return fail(Code::kUnavailable, "drain the daemon: it answered with message type {}",
+              message.header().type);
 }
 
 Result<TraceWatch> TraceWatch::open(const std::string& socket, const std::string& run) {

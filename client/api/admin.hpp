@@ -33,13 +33,15 @@ struct RunRank {
 
 struct RunInfo {
   std::string name;
-  std::string state;  // "forming", "running", "aborted"; "ended" in list_runs only
+  std::string state;  // "forming", "running", "aborted"; in list_runs also "pending", "ended"
   int world = 0, joined = 0;
   uint64_t generation = 0;
   int64_t uid = -1;
   uint64_t collectives = 0;         // completed by the run's world communicator
   uint32_t failed_checkpoints = 0;  // in a row, up to the last one
-  std::string last_error;
+  std::string last_error;      // of a pending run: what it waits for
+  int64_t launcher = 0;        // pid of the launcher that waited for its devices, 0: none did
+  uint32_t place = 0;          // of a pending run in the line, 1 is next; 0: has its devices
   std::vector<RunRank> ranks;  // all `world` of them
 };
 
@@ -63,6 +65,17 @@ struct DaemonInfo {
 
 /// Runs of all users: first those going on, then the last ones that are over.
 [[nodiscard]] Result<std::vector<RunInfo>> list_runs(const std::string& socket);
+
+/// Ends the run of that name, and whoever waits for devices under it; its ranks are told `reason`
+/// and end with exit code 77. `uid`: whose, -1 for the caller's own or else the only one. Returns
+/// what was ended. Errors: not_found (no such run that the caller may end: root, the daemon's user
+/// and the administrators' group may end all); failed_precondition (several users have one).
+[[nodiscard]] Result<std::vector<RunInfo>> evict_run(const std::string& socket,
+                                                     const std::string& run, int64_t uid,
+                                                     const std::string& reason);
+
+/// Lets the daemon end in order, as SIGTERM does. Errors: permission_denied.
+[[nodiscard]] Result<void> drain_daemon(const std::string& socket);
 
 /// A run's flight recorder at one moment.
 struct Trace {

@@ -91,6 +91,8 @@ Json run_json(const client::RunInfo& run) {
           {"steps", steps_of(run)},
           {"collectives", run.collectives},
           {"last_error", run.last_error},
+          {"launcher", run.launcher != 0 ? Json(run.launcher) : Json(nullptr)},
+          {"place", run.place != 0 ? Json(run.place) : Json(nullptr)},
           {"ranks", std::move(ranks)}};
 }
 
@@ -110,6 +112,11 @@ std::string runs_table(const std::vector<client::RunInfo>& runs) {
   }
   for (const auto& run : runs) {
     if (run.last_error.empty()) continue;
+    if (run.state == "pending") {
+      const std::string place = run.place != 0 ? fmt::format(", place {} in the line", run.place) : "";
+      text += fmt::format("run '{}' waits (pid {}){}; {}\n", run.name, run.launcher, place, run.last_error);
+      continue;
+    }
     text += fmt::format("run '{}' generation {}: {}\n", run.name, run.generation, run.last_error);
   }
   return text;

@@ -14,8 +14,7 @@
 namespace npu::daemon {
 
 inline constexpr size_t kMaxSessions = 256;
-inline constexpr size_t kReservedSessions = 4;  // beyond those, for uid 0: a full house can be seen
-inline constexpr size_t kMaxSessionsOfUid = 64;
+inline constexpr size_t kReservedSessions = 4;  // beyond those, for admins: a full house can be seen
 inline constexpr size_t kMaxHalfOpenOfUid = 32;  // connected, not greeted; eight ranks come at once
 /// Descriptors that newcomers may not take: who is in needs them for memory and checkpoints.
 inline constexpr int kSpareFds = 64;
@@ -26,6 +25,7 @@ inline constexpr size_t kMaxOutgoing = 4096;  // with one long listing among the
 
 inline constexpr double kMessagesPerSecond = 200;  // of one session
 inline constexpr double kMessageBurst = 400;
+inline constexpr double kLeastUserBurst = 32;  // of a user with a small quota; ranks come at once
 
 inline constexpr uint32_t kMaxDiskTasksOfSession = 8;  // listings and openings in progress
 inline constexpr uint32_t kMaxDiskTasksOfUid = 32;
@@ -52,6 +52,8 @@ class TokenBucket {
     tokens_ -= 1;
     return true;
   }
+  /// As good as a new one.
+  [[nodiscard]] bool full(Clock::time_point now) noexcept { return available(now) >= burst_; }
 
  private:
   double per_second_, burst_;
@@ -61,6 +63,8 @@ class TokenBucket {
 
 /// Who is connected when somebody knocks.
 struct House {
+  size_t most_of_uid = 64;  // the newcomer's quota, 0 = none
+  bool admin = false;       // the newcomer is one
   size_t sessions = 0;
   size_t of_uid = 0;
   size_t half_open_of_uid = 0;

@@ -109,6 +109,44 @@ Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
   return {};
 }
 
+Result<void> RunTable::check_quotas(const Run* run, const JoinRequest& r) const {
+  const std::string what =
+      run == nullptr ? fmt::format("attach {} ranks of run '{}'", r.world, r.run)
+                     : fmt::format("attach rank {} of run '{}'", r.rank, r.run);
+  UserUse use = use_of(r.uid);
+  uint64_t bytes = r.arena_bytes;
+  if (run == nullptr) {
+    // Whole or not at all: a run of which some ranks fit would only wait for the others.
+    NPU_TRY_VOID(check_quota(
+        r.quota, {QuotaKind::kDevices, r.world, use.devices + r.reserved_devices}, r.uid, what));
+    bytes *= r.world;
+  } else {
+    use.memory_bytes -= std::min(use.memory_bytes, run->rank_bytes);  // expected, and here it is
+  }
+  return check_quota(r.quota, {QuotaKind::kMemory, bytes, use.memory_bytes}, r.uid, what);
+}
+
+UserUse RunTable::use_of(int64_t uid) const noexcept {
+  UserUse use;
+  for (const auto& run : runs_) {
+    if (run->uid != uid) continue;
+    const bool forming = run->state == shm::RunState::kForming;
+    for (uint32_t r = 0; r < run->world; ++r) {
+      const Member& member = run->members[r];
+      const bool here = member.session != 0;
+      if (here || forming) use.memory_bytes += here ? member.bytes : run->rank_bytes;
+      if ((here && run->state == shm::RunState::kRunning) || forming) ++use.devices;
+    }
+  }
+  return use;
+}
+
+uint32_t RunTable::busy_devices() const noexcept {
+  uint32_t mask = 0;
+  for (size_t d = 0; d < leases_.size(); ++d) mask |= leases_[d].run != nullptr ? 1U << d : 0;
+  return mask;
+}
+
 Run& RunTable::create(const JoinRequest& r) {
   auto run = std::make_unique<Run>();
   run->id = next_run_++;
@@ -117,6 +155,7 @@ Run& RunTable::create(const JoinRequest& r) {
   run->uid = r.uid;
   run->world = r.world;
   run->job_hash = r.job_hash;
+  run->rank_bytes = r.arena_bytes;
   run->memory = std::make_shared<RunMemory>();
   run->memory->id = run->id;
   run->memory->generation = run->id;
@@ -132,10 +171,11 @@ Result<Run*> RunTable::join(const JoinRequest& r) {
   NPU_TRY_VOID(check_ranges(r));
   const auto found = by_name_.find({r.uid, r.run});
   if (found != by_name_.end()) NPU_TRY_VOID(check_run(*found->second, r));
+  NPU_TRY_VOID(check_quotas(found != by_name_.end() ? found->second : nullptr, r));
   NPU_TRY_VOID(check_device(r));
   Run& run = found != by_name_.end() ? *found->second : create(r);
   Member& member = run.members[r.rank];
-  member = {.session = r.session, .pid = r.pid, .device = r.device};
+  member = {.session = r.session, .pid = r.pid, .device = r.device, .bytes = r.arena_bytes};
   leases_[r.device] = {&run, r.rank, r.pid, r.uid, r.arena_bytes, r.now_unix};
   return &run;
 }
@@ -167,6 +207,11 @@ void RunTable::unname(Run& run) noexcept {
 
 void RunTable::erase(uint64_t id) noexcept {
   std::erase_if(runs_, [id](const std::unique_ptr<Run>& run) { return run->id == id; });
+}
+
+const Run* RunTable::find_named(int64_t uid, const std::string& run) const noexcept {
+  const auto found = by_name_.find({uid, run});
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 Run* RunTable::find(uint64_t id) noexcept {

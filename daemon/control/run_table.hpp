@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/collectives/run_memory.hpp"
+#include "daemon/control/quotas.hpp"
 #include "shm/base/error.hpp"
 #include "shm/base/fd.hpp"
 #include "shm/messages.hpp"
@@ -21,6 +22,7 @@ struct Member {
   uint64_t session = 0;  // 0: not joined
   int64_t pid = 0;
   uint32_t device = 0;
+  uint64_t bytes = 0;  // of its arena
   bool ready = false;  // its segments exist and were handed over
   bool left = false;   // detached in order
 };
@@ -51,6 +53,7 @@ struct Run {
   int64_t uid = 0;
   uint64_t job_hash = 0;
   uint32_t world = 0;
+  uint64_t rank_bytes = 0;  // arena of the first that came: what is expected of the others
   shm::RunState state = shm::RunState::kForming;
   std::string last_error;
   std::array<Member, shm::kMaxDevices> members;
@@ -75,12 +78,20 @@ struct Lease {
   int64_t since_unix = 0;
 };
 
+/// What one user's runs hold, and are about to.
+struct UserUse {
+  uint64_t devices = 0;
+  uint64_t memory_bytes = 0;  // of an aborted run until its processes have left it
+};
+
 struct JoinRequest {
   std::string run, key;
   uint32_t world = 0, rank = 0, device = 0;
   uint64_t arena_bytes = 0, job_hash = 0;
   uint64_t session = 0;
   int64_t uid = 0, pid = 0, now_unix = 0;
+  Quota quota{};
+  uint64_t reserved_devices = 0;  // of the same user, given to launches whose ranks did not come yet
 };
 
 /// Thread: the control server.
@@ -91,7 +102,7 @@ class RunTable {
   /// Takes the device and the place in the run, creating the run for its first rank.
   /// Errors: invalid_argument (ranges); unavailable, exit 75 (device or rank held: names the
   /// holder); failed_precondition (world or job differs); permission_denied (another run key);
-  /// resource_exhausted.
+  /// resource_exhausted (device memory, quotas: for all ranks of the run at its first one).
   [[nodiscard]] Result<Run*> join(const JoinRequest& request);
 
   /// Gives the member's device back; the place stays taken until the session ends.
@@ -107,6 +118,10 @@ class RunTable {
   void erase(uint64_t id) noexcept;
 
   [[nodiscard]] Run* find(uint64_t id) noexcept;
+  /// The run that has the name now, forming or running.
+  [[nodiscard]] const Run* find_named(int64_t uid, const std::string& run) const noexcept;
+  [[nodiscard]] UserUse use_of(int64_t uid) const noexcept;
+  [[nodiscard]] uint32_t busy_devices() const noexcept;
   [[nodiscard]] const std::vector<Lease>& leases() const noexcept { return leases_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Run>>& runs() const noexcept { return runs_; }
   [[nodiscard]] uint64_t device_memory_bytes() const noexcept { return device_memory_bytes_; }
@@ -115,6 +130,7 @@ class RunTable {
   [[nodiscard]] Result<void> check_ranges(const JoinRequest& r) const;
   [[nodiscard]] Result<void> check_device(const JoinRequest& r) const;
   [[nodiscard]] Result<void> check_run(const Run& run, const JoinRequest& r) const;
+  [[nodiscard]] Result<void> check_quotas(const Run* run, const JoinRequest& r) const;
   [[nodiscard]] Run& create(const JoinRequest& r);
 
   uint64_t device_memory_bytes_;

@@ -159,12 +159,12 @@ void Server::Impl::accept_clients() {
       return;
     }
     NPU_FAILPOINT("ctl.after_accept");
-    auto peer = identify_peer(fd.get());
+    auto peer = identify_peer(fd.get(), options.admin_group);
     if (!peer) {
       if (peer.error().code != Code::kUnavailable) refuse(std::move(fd), nullptr, peer.error());
       continue;
     }
-    if (const auto admitted = admit(peer->uid, house(peer->uid, fd.get())); !admitted) {
+    if (const auto admitted = admit(peer->uid, house(*peer, fd.get())); !admitted) {
       refuse(std::move(fd), &*peer, admitted.error());
       continue;
     }
@@ -189,20 +189,21 @@ void Server::Impl::begin_session(UniqueFd socket, Peer peer) {
 
 void Server::Impl::look_after_sessions() {
   std::vector<std::pair<uint64_t, const char*>> late;
-  const auto now = Clock::now();
   closing_ = slowed_ = 0;
   for (const auto& [id, session] : sessions_) {
     if (!session->greeted && session->greet_deadline.passed())
       late.emplace_back(id, "did not say hello");
     if (session->close_deadline.passed()) late.emplace_back(id, "closed its connection");
     closing_ += session->close_deadline.is_never() ? 0 : 1;
-    if (session->slowed && session->messages.available(now) >= kMessagesPerRound) {
+    if (session->slowed && messages_left(*session) >= kMessagesPerRound) {
       session->slowed = false;
       watch(*session);
     }
     slowed_ += session->slowed ? 1 : 0;
   }
   for (const auto& [id, how] : late) end_session(id, how);
+  forget_idle_users();
+  serve_queue();
   if (listener_paused_ && !draining_ && take_reserve()) {
     listener_paused_ = false;
     loop_.watch(listener_.get(), true, false);
@@ -235,7 +236,8 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
   for (int i = 0; i < kMessagesPerRound; ++i) {
     Session* session = find_session(id);  // a handler may have ended it
     if (session == nullptr) return;
-    if (session->messages.available(Clock::now()) < 1) {
+    // A greeting is let in, or a user that floods could not even look why.
+    if (session->greeted && messages_left(*session) < 1) {
       slow(*session);
       return;
     }
@@ -251,7 +253,7 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
       case shm::ReceiveStatus::kMessage:
         break;
     }
-    (void)session->messages.take(Clock::now());
+    take_message(*session);
     if (!message.fds.empty()) {
       expel(id, "sent unexpected descriptors");
       return;
@@ -285,6 +287,12 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
     on_ps(session, request);
   } else if (message.is<shm::TraceOpen>()) {
     on_trace_open(session, message);
+  } else if (message.is<shm::QueueJoin>()) {
+    on_queue_join(session, message);
+  } else if (message.is<shm::Evict>()) {
+    on_evict(session, message);
+  } else if (message.type() == shm::MessageType::kDrain && plain) {
+    on_drain(session, request);
   } else if (message.type() == shm::MessageType::kDetach && plain) {
     on_detach(session, request);
   } else {
@@ -381,6 +389,7 @@ void Server::Impl::end_session(uint64_t id, const char* how) {
   loop_.remove(session->socket.get());
   loop_.remove(session->peer.pidfd.get());
   if (session->run != 0) leave_run(*session, how);
+  if (session->queued) (void)queue_.leave(id);
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -394,6 +403,9 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, List
 }
 
 void Server::run() { impl_->run(); }
+void Server::use_quotas(std::shared_ptr<const Quotas> quotas) {
+  impl_->use_quotas(std::move(quotas));
+}
 const std::string& Server::socket_path() const noexcept { return impl_->socket_path; }
 
 }  // namespace npu::daemon

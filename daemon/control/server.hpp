@@ -3,10 +3,14 @@
 // the disk.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "daemon/control/quotas.hpp"
 #include "daemon/service/inherited.hpp"
 #include "daemon/service/service.hpp"
 #include "shm/base/clock.hpp"
@@ -27,6 +31,8 @@ struct ServerOptions {
   /// How long collectives in flight may take to end, once the daemon is told to stop.
   milliseconds drain_timeout{25'000};
   ServiceOptions service;
+  std::shared_ptr<const Quotas> quotas = std::make_shared<Quotas>();
+  std::optional<gid_t> admin_group{};  // besides root and the daemon's own user
 };
 
 class Server {
@@ -44,6 +50,8 @@ class Server {
   /// are told, a checkpoint being written is finished. SIGHUP reads the configuration again.
   void run();
   [[nodiscard]] const std::string& socket_path() const noexcept;
+  /// For whatever is asked from now on; what is in use stays. Thread: that of run().
+  void use_quotas(std::shared_ptr<const Quotas> quotas);
 
  private:
   class Impl;

@@ -52,7 +52,7 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
     return;
   }
   const bool leaving = draining_ || leaving_;
-  if (session.run != 0 || leaving) {
+  if (session.run != 0 || session.queued || leaving) {
     reply_error(session, request,
                 Error{Code::kFailedPrecondition,
                       leaving ? "attach: the daemon is shutting down"
@@ -60,17 +60,21 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
                       Exit::kNoDaemon});
     return;
   }
-  auto joined = table_.join({.run = shm::get_text(attach.run),
-                             .key = shm::get_text(attach.key),
-                             .world = attach.world,
-                             .rank = attach.rank,
-                             .device = attach.device,
-                             .arena_bytes = attach.arena_bytes,
-                             .job_hash = attach.job_hash,
-                             .session = session.id,
-                             .uid = session.peer.uid,
-                             .pid = session.peer.pid,
-                             .now_unix = std::time(nullptr)});
+  const std::string name = shm::get_text(attach.run);
+  const JoinRequest join{.run = name,
+                         .key = shm::get_text(attach.key),
+                         .world = attach.world,
+                         .rank = attach.rank,
+                         .device = attach.device,
+                         .arena_bytes = attach.arena_bytes,
+                         .job_hash = attach.job_hash,
+                         .session = session.id,
+                         .uid = session.peer.uid,
+                         .pid = session.peer.pid,
+                         .now_unix = std::time(nullptr),
+                         .quota = quota_of(session.peer.uid),
+                         .reserved_devices = reserved_devices(session.peer.uid, name)};
+  auto joined = check_line(session, join).and_then([&] { return table_.join(join); });
   if (!joined) {
     reply_error(session, request, joined.error());
     return;

@@ -161,8 +161,14 @@ void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
     answer_commit(run.id, gathering, tl::unexpected(snapshot.error()));
     return;
   }
+  if (auto room = begin_staged(run.uid, **snapshot); !room) {
+    answer_commit(run.id, gathering, tl::unexpected(room.error()));
+    return;
+  }
+  const uint64_t staged_bytes = (*snapshot)->tensor_bytes();
+  (*snapshot)->user_limit_bytes = quota_of(run.uid)[QuotaKind::kCheckpoints];
   ++run.commits_writing;
-  checkpoints_->post([this, id = run.id, gathering, snapshot = std::move(*snapshot),
+  checkpoints_->post([this, id = run.id, uid = run.uid, staged_bytes, gathering, snapshot = std::move(*snapshot),
                       memory = run.memory]() mutable -> Worker::Completion {
     auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
     if (!*report) {
@@ -172,7 +178,8 @@ void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
     snapshot.reset();
     // The memory is let go on the control server's thread at the earliest: the run may be gone by
     // now.
-    return [this, id, gathering, report, memory = std::move(memory)] {
+    return [this, id, uid, staged_bytes, gathering, report, memory = std::move(memory)] {
+      end_staged(uid, staged_bytes);
       if (Run* written = table_.find(id)) --written->commits_writing;
       answer_commit(id, gathering, *report);
     };

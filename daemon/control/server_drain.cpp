@@ -26,8 +26,13 @@ void Server::Impl::on_signal(uint32_t number) {
 }
 
 void Server::Impl::on_reload_signal() {
-  const auto config = service_.reload(scene());
+  std::shared_ptr<const Quotas> quotas;
+  const auto config = service_.reload(scene(), [&](const config::DaemonConfig& read) -> Result<void> {
+    NPU_TRY(quotas, Quotas::make(read.quotas));
+    return {};
+  });
   if (!config) return;
+  use_quotas(std::move(quotas));
   options.drain_timeout = config->service.drain_timeout;  // of the next drain
 }
 
@@ -49,6 +54,7 @@ void Server::Impl::begin_drain() {
   log_event(Level::kInfo, "ctl", "shutting down", {{"runs", table_.runs().size()}});
   service_.draining(scene());
   loop_.remove(listener_.get());
+  dismiss_queue();
   for (const auto& run : table_.runs()) {
     if (run->state == shm::RunState::kRunning) {
       engine_->drain_run(run->id, Code::kUnavailable, kDraining);

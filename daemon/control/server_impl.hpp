@@ -1,7 +1,8 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
 // sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
-// server_checkpoint.cpp (checkpoints), server_info.cpp (listings), server_trace.cpp (flight
-// recorders), server_drain.cpp (signals and the end).
+// server_queue.cpp (who waits for devices), server_checkpoint.cpp (checkpoints), server_info.cpp
+// (listings), server_trace.cpp (flight recorders), server_admin.cpp (what administrators ask),
+// server_drain.cpp (signals and the end).
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 #include "daemon/control/event_loop.hpp"
 #include "daemon/control/limits.hpp"
 #include "daemon/control/memory_budget.hpp"
+#include "daemon/control/queue/launch_queue.hpp"
 #include "daemon/control/run_table.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/session.hpp"
@@ -38,6 +40,7 @@ class Server::Impl {
 
   [[nodiscard]] Result<void> open(Listener listener);
   void run();
+  void use_quotas(std::shared_ptr<const Quotas> quotas);
 
   ServerOptions options;
   std::string socket_path;
@@ -78,7 +81,12 @@ class Server::Impl {
   void enqueue(Session& session, Outgoing outgoing);
 
   // server_limits.cpp
-  [[nodiscard]] House house(int64_t uid, int fd) const;
+  [[nodiscard]] House house(const Peer& peer, int fd) const;
+  [[nodiscard]] const Quota& quota_of(int64_t uid) const noexcept { return options.quotas->of(uid); }
+  /// Tokens that the session has, or its user if those are fewer.
+  [[nodiscard]] double messages_left(Session& session);
+  void take_message(Session& session);
+  void forget_idle_users();
   /// Says why, then closes.
   void refuse(UniqueFd socket, const Peer* peer, const Error& error);
   /// Out of descriptors: takes one client off the listener's queue with the reserve.
@@ -97,8 +105,13 @@ class Server::Impl {
   void end_disk_task(int64_t uid, uint64_t session);
   [[nodiscard]] Result<void> begin_allocation(int64_t uid, uint64_t bytes);
   void end_allocation(int64_t uid, uint64_t bytes);
+  /// Counts a snapshot that is to be written, or says that there are too many bytes of them.
+  [[nodiscard]] Result<void> begin_staged(int64_t uid, const Snapshot& snapshot);
+  void end_staged(int64_t uid, uint64_t bytes) { in_work_[uid].staged_bytes -= bytes; }
   /// May the peer see what belongs to `uid`?
-  [[nodiscard]] static bool may_see(const Session& session, int64_t uid);
+  [[nodiscard]] static bool may_see(const Session& session, int64_t uid) {
+    return allowed(session.peer.rights(), Action::kReadStatus, uid);
+  }
 
   // server_attach.cpp
   struct NewSegments {
@@ -117,6 +130,38 @@ class Server::Impl {
   void tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid);
   void release_run(Run& run);
   void on_engine_events();
+
+  // server_queue.cpp
+  void on_queue_join(Session& session, const shm::Received& message);
+  /// Gives out what became free, and tells the others where they stand. Does nothing if nothing
+  /// changed.
+  void serve_queue();
+  [[nodiscard]] bool may_have(const Ticket& ticket) const;
+  /// One run of a name at a time, of one user.
+  [[nodiscard]] bool name_taken(const Ticket& ticket) const;
+  /// "devices 0-3: your run 'a'; device 4: another user", for who may know that much.
+  [[nodiscard]] std::string holders(uint32_t devices, const Rights& who) const;
+  [[nodiscard]] std::string why_waiting(const Ticket& ticket) const;
+  /// Errors: unavailable, exit 75, when the device is kept for another launch.
+  [[nodiscard]] Result<void> check_line(const Session& session, const JoinRequest& join) const;
+  /// Devices of launches of `uid` that no run has taken up, those of `except` left out.
+  [[nodiscard]] uint64_t reserved_devices(int64_t uid, const std::string& except) const;
+  void send_pending(Session& session, uint64_t request);
+  /// Pid of the launcher that waited for the run's devices, 0 if none did.
+  [[nodiscard]] int64_t launcher_of(const Run& run) const;
+  /// Nobody waits for a daemon that ends.
+  void dismiss_queue();
+
+  // server_admin.cpp
+  void on_evict(Session& session, const shm::Received& message);
+  void on_drain(Session& session, uint64_t request);
+  /// What `evict` is about: runs and tickets that the session may end.
+  struct Evictable {
+    std::vector<Run*> runs;
+    std::vector<uint64_t> tickets;  // by session
+    int64_t uid = -1;               // of all of them
+  };
+  [[nodiscard]] Result<Evictable> find_evictable(const Session& session, const shm::Evict& evict);
 
   // server_checkpoint.cpp
   void on_commit(Session& session, const shm::Received& message);
@@ -150,10 +195,13 @@ class Server::Impl {
   MemoryBudget memory_budget_;
   struct InWork {
     uint32_t disk_tasks = 0, allocations = 0;
+    uint64_t staged_bytes = 0;
+    std::optional<TokenBucket> messages;  // none: no limit
   };
-  std::map<int64_t, InWork> in_work_;  // by uid; what other threads do for it
+  std::map<int64_t, InWork> in_work_;  // by uid: what other threads do for it, how much it says
   uint64_t promised_bytes_ = 0;        // being allocated
   RunTable table_;
+  LaunchQueue queue_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Worker> segments_;     // allocates and unmaps
   std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk

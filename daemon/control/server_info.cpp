@@ -34,12 +34,14 @@ void Server::Impl::send_runs(Session& session, uint64_t request) {
     if (run->memory == nullptr || !may_see(session, run->uid)) continue;
     shm::RunRow row = row_of(*run);
     row.header.request = request;
+    row.launcher = launcher_of(*run);
     reply(session, row);
   }
 }
 
 void Server::Impl::on_ps(Session& session, uint64_t request) {
   send_runs(session, request);
+  send_pending(session, request);
   for (const TracedRun& ended : ended_) {
     if (!may_see(session, ended.row.uid)) continue;
     shm::RunRow row = ended.row;

@@ -15,11 +15,13 @@
 
 namespace npu::daemon {
 
-House Server::Impl::house(int64_t uid, int fd) const {
+House Server::Impl::house(const Peer& peer, int fd) const {
   House now;
+  now.most_of_uid = quota_of(peer.uid)[QuotaKind::kSessions];
+  now.admin = peer.admin;
   now.sessions = sessions_.size();
   for (const auto& [id, session] : sessions_) {
-    if (session->peer.uid != uid) continue;
+    if (session->peer.uid != peer.uid) continue;
     ++now.of_uid;
     now.half_open_of_uid += session->greeted ? 0 : 1;
   }
@@ -101,9 +103,55 @@ void Server::Impl::slow(Session& session) {
   session.slowed = true;
   ++slowed_;
   watch(session);
+  const uint64_t of_user = quota_of(session.peer.uid)[QuotaKind::kMessages];
+  const bool alone = session.messages.available(Clock::now()) < 1;
   complain(session.peer.uid, session.peer.pid,
-           fmt::format("slowed a client down: it sent more than {} messages a second",
-                       kMessagesPerSecond));
+           alone ? fmt::format("slowed a client down: it sent more than {} messages a second",
+                               kMessagesPerSecond)
+                 : fmt::format("slowed a client down: its user sent more than {} messages a second "
+                               "({})",
+                               of_user, quota_key(QuotaKind::kMessages)));
+}
+
+double Server::Impl::messages_left(Session& session) {
+  const auto now = Clock::now();
+  const double own = session.messages.available(now);
+  const auto rate = static_cast<double>(quota_of(session.peer.uid)[QuotaKind::kMessages]);
+  if (rate == 0) return own;
+  auto& bucket = in_work_[session.peer.uid].messages;
+  if (!bucket) bucket.emplace(rate, std::max(2 * rate, kLeastUserBurst), now);
+  return std::min(own, bucket->available(now));
+}
+
+void Server::Impl::take_message(Session& session) {
+  const auto now = Clock::now();
+  (void)session.messages.take(now);
+  if (auto& bucket = in_work_[session.peer.uid].messages) (void)bucket->take(now);
+}
+
+void Server::Impl::forget_idle_users() {
+  const auto now = Clock::now();
+  for (auto at = in_work_.begin(); at != in_work_.end();) {
+    InWork& work = at->second;
+    // A full bucket is as good as a new one.
+    const bool idle = work.disk_tasks == 0 && work.allocations == 0 && work.staged_bytes == 0 &&
+                      (!work.messages || work.messages->full(now));
+    at = idle ? in_work_.erase(at) : std::next(at);
+  }
+}
+
+void Server::Impl::use_quotas(std::shared_ptr<const Quotas> quotas) {
+  options.quotas = std::move(quotas);
+  for (auto& [uid, work] : in_work_) work.messages.reset();
+}
+
+Result<void> Server::Impl::begin_staged(int64_t uid, const Snapshot& snapshot) {
+  InWork& work = in_work_[uid];
+  const uint64_t bytes = snapshot.tensor_bytes();
+  NPU_TRY_VOID(check_quota(quota_of(uid), {QuotaKind::kStaged, bytes, work.staged_bytes}, uid,
+                           fmt::format("checkpoint step {} of run '{}'", snapshot.step, snapshot.run)));
+  work.staged_bytes += bytes;
+  return {};
 }
 
 bool Server::Impl::begin_disk_task(Session& session, uint64_t request) {
@@ -157,12 +205,6 @@ Result<void> Server::Impl::begin_allocation(int64_t uid, uint64_t bytes) {
 void Server::Impl::end_allocation(int64_t uid, uint64_t bytes) {
   --in_work_[uid].allocations;
   promised_bytes_ -= bytes;
-}
-
-bool Server::Impl::may_see(const Session& session, int64_t uid) {
-  // The daemon's own user is who started it: with a private daemon the only one there is.
-  return session.peer.uid == uid || session.peer.uid == 0 ||
-         session.peer.uid == static_cast<int64_t>(::geteuid());
 }
 
 }  // namespace npu::daemon

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/control/authority.hpp"
 #include "daemon/control/limits.hpp"
 #include "daemon/control/run_table.hpp"
 #include "shm/base/clock.hpp"
@@ -16,15 +17,19 @@
 
 namespace npu::daemon {
 
-/// Identity from SO_PEERCRED and a pidfd: the fd becomes readable when the process dies.
+/// Identity from SO_PEERCRED, SO_PEERGROUPS and a pidfd: the fd becomes readable when the process
+/// dies.
 struct Peer {
   int64_t pid = 0;
   int64_t uid = 0;
+  bool admin = false;
   UniqueFd pidfd;
+
+  [[nodiscard]] Rights rights() const noexcept { return {uid, admin}; }
 };
 
 /// Errors: unavailable when the peer is already gone.
-[[nodiscard]] Result<Peer> identify_peer(int socket);
+[[nodiscard]] Result<Peer> identify_peer(int socket, std::optional<gid_t> admin_group);
 
 struct Outgoing {
   std::vector<std::byte> bytes;
@@ -44,6 +49,7 @@ struct Session {
   size_t outgoing_fds = 0;        // among it
   TokenBucket messages{kMessagesPerSecond, kMessageBurst, Clock::now()};
   bool slowed = false;                 // not read until tokens have come back
+  bool queued = false;                 // a launcher that waits for devices, or holds them
   uint32_t disk_tasks = 0;             // listings and openings in progress
   const char* broken = nullptr;        // what it did, once its socket is shut
   std::shared_ptr<std::atomic<bool>> gone =  // tells tasks on other threads that nobody waits

@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::seconds;
 
-/// A checkpoint gets three times what lies between two requests, and all of them together no more than a
-/// disk that still works needs.
+/// A checkpoint gets three times what lies between two requests, and all of them together no more
+/// than a disk that still works needs.
 constexpr auto kAskEvery = seconds(5);
 constexpr auto kAskFor = seconds(15);
 constexpr auto kAskAtMost = std::chrono::minutes(10);
@@ -69,13 +69,19 @@ milliseconds Service::patience(milliseconds most) const {
   return std::clamp(left, milliseconds(0), most);
 }
 
-std::optional<config::DaemonConfig> Service::reload(const Scene& scene) {
+std::optional<config::DaemonConfig> Service::reload(const Scene& scene,
+                                                    const AcceptConfig& accept) {
   if (options_.config_path.empty()) {
     log_event(Level::kWarn, "ctl", "nothing to reload: npud was started without --config");
     return std::nullopt;
   }
   notifier_.send(Notifier::reloading());
   auto again = read_again(options_.config_path, options_.config, present_);
+  if (again) {
+    if (auto good = accept(again->config); !good) {
+      again = tl::make_unexpected(std::move(good.error()));
+    }
+  }
   if (again) {
     present_ = again->config;
     if (!options_.levels_fixed) set_log_levels(present_.log_level);

@@ -2,6 +2,7 @@
 // by hand all of it is there and nobody listens.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,9 @@ struct ServiceOptions {
   bool levels_fixed = false;    // NPU_LOG is set: log_level of the file has no effect
 };
 
+/// What only others can judge of settings, such as users of this host.
+using AcceptConfig = std::function<Result<void>(const config::DaemonConfig&)>;
+
 /// Thread: the control server's.
 class Service {
  public:
@@ -32,7 +36,8 @@ class Service {
   /// How long the loop may sleep, at most `most`.
   [[nodiscard]] milliseconds patience(milliseconds most) const;
   /// SIGHUP. The new settings, if the file is good; the caller applies what is its own.
-  [[nodiscard]] std::optional<config::DaemonConfig> reload(const Scene& scene);
+  [[nodiscard]] std::optional<config::DaemonConfig> reload(const Scene& scene,
+                                                            const AcceptConfig& accept);
   /// The drain begins.
   void draining(const Scene& scene);
 

@@ -96,9 +96,15 @@ class Client {
 
   void send(const void* bytes, size_t size, bool with_fd = false) {
     const int fds[1] = {fd_.get()};
-    if (fd_.valid() && size <= 2 * shm::kMaxMessageBytes) {
+    if (fd_.valid() && size <= 2 * shm::kMaxMessageBytes && !drains(bytes, size)) {
       (void)shm::send(fd_.get(), bytes, size, std::span<const int>(fds, with_fd ? 1 : 0));
     }
+  }
+  /// This user may end the server, and that is no discovery.
+  static bool drains(const void* bytes, size_t size) {
+    uint32_t type = 0;
+    if (size >= sizeof(type)) std::memcpy(&type, bytes, sizeof(type));
+    return type == static_cast<uint32_t>(shm::MessageType::kDrain);
   }
   /// Takes what is there, or one message if it is to be waited for; keeps the pages of an attach.
   std::optional<shm::Received> take(bool wait) {
@@ -207,8 +213,16 @@ void send_attach(Client& client, Script& script) {
   client.send(&attach, sizeof(attach));
 }
 
+/// A place in the line that has a chance, under the names of send_attach.
+void send_queue_join(Client& client, Script& script) {
+  auto join = shm::make_message<shm::QueueJoin>(4);
+  join.devices = script.byte() % (2U << kDevices);
+  shm::put_text(join.run, std::string(1, static_cast<char>('a' + script.byte() % 3)));
+  client.send(&join, sizeof(join));
+}
+
 void send_message(Client& client, Script& script) {
-  switch (script.byte() % 9) {
+  switch (script.byte() % 13) {
     case 0:
       return send_typed<shm::Hello>(client, script);
     case 1:
@@ -224,6 +238,18 @@ void send_message(Client& client, Script& script) {
     case 6:
     case 7:
       return send_attach(client, script);
+    case 9:
+      return send_queue_join(client, script);
+    case 10:
+      return send_typed<shm::QueueJoin>(client, script);
+    case 11:
+      return send_typed<shm::Evict>(client, script);
+    case 12: {
+      auto evict = shm::make_message<shm::Evict>(6);
+      evict.uid = -1;
+      shm::put_text(evict.run, std::string(1, static_cast<char>('a' + script.byte() % 3)));
+      return client.send(&evict, sizeof(evict));
+    }
     default: {
       const auto plain = shm::make_plain(static_cast<shm::MessageType>(script.byte() % 30), 3);
       client.send(&plain, sizeof(plain));

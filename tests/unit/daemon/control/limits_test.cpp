@@ -29,7 +29,8 @@ TEST(TokenBucket, HoldsNoMoreThanTheBurst) {
 
 TEST(Admit, LetsInWhoeverFits) {
   EXPECT_TRUE(admit(kUser, {}));
-  EXPECT_TRUE(admit(0, {}));
+  EXPECT_TRUE(admit(0, {.admin = true}));
+  EXPECT_TRUE(admit(kUser, {.most_of_uid = 0, .sessions = 200, .of_uid = 200}));
 }
 
 TEST(Admit, NamesTheLimitThatIsReached) {
@@ -41,6 +42,9 @@ TEST(Admit, NamesTheLimitThatIsReached) {
     return admitted.error().message;
   };
   EXPECT_THAT(text({.sessions = 64, .of_uid = 64}), HasSubstr("the limit of one user is 64"));
+  EXPECT_THAT(text({.most_of_uid = 3, .sessions = 3, .of_uid = 3}),
+              HasSubstr("1 more is wanted, uid 1000 has 3 connections, the limit of one user is 3 "
+                        "(quotas.sessions of npud)"));
   EXPECT_THAT(text({.sessions = 32, .of_uid = 32, .half_open_of_uid = 32}), HasSubstr("the limit is 32"));
   EXPECT_THAT(text({.sessions = 256}), HasSubstr("256 connections, the limit is 256"));
   EXPECT_THAT(text({.fd = 960, .fd_limit = 1024}), HasSubstr("960 of its 1024 descriptors"));
@@ -48,10 +52,11 @@ TEST(Admit, NamesTheLimitThatIsReached) {
 }
 
 TEST(Admit, KeepsSessionsAndDescriptorsForTheAdmin) {
-  EXPECT_TRUE(admit(0, {.sessions = 256}));
-  EXPECT_FALSE(admit(0, {.sessions = 260}));
-  EXPECT_TRUE(admit(0, {.fd = 980, .fd_limit = 1024}));
-  EXPECT_FALSE(admit(0, {.fd = 1000, .fd_limit = 1024}));
+  EXPECT_FALSE(admit(kUser, {.admin = false, .sessions = 256}));
+  EXPECT_TRUE(admit(kUser, {.admin = true, .sessions = 256}));
+  EXPECT_FALSE(admit(0, {.admin = true, .sessions = 260}));
+  EXPECT_TRUE(admit(0, {.admin = true, .fd = 980, .fd_limit = 1024}));
+  EXPECT_FALSE(admit(0, {.admin = true, .fd = 1000, .fd_limit = 1024}));
 }
 
 }  // namespace
