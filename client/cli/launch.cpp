@@ -19,6 +19,7 @@
 #include "client/render/json_renderer.hpp"
 #include "client/render/text_renderer.hpp"
 #include "config/load.hpp"
+#include "shm/base/units.hpp"
 
 namespace npu::cli {
 namespace {
@@ -51,12 +52,16 @@ constexpr const char* kAbout =
     "another "
     "one is waited for. N counts restarts in a\nrow without a new checkpoint. What would come "
     "again "
-    "(exit codes 64, 65, 66, 73, 77, 78) is not restarted.\n";
+    "(exit codes 64, 65, 66, 73, 77, 78) is not restarted.\n"
+    "\n"
+    "--wait[=SECONDS] stands in line while another run has the devices; first come, first served, "
+    "`npu ps` shows the line.\nWithout it busy devices are an error (75).\n";
 
 struct Options {
   client::LaunchOptions launch;
   JobRequest request;
   bool print_job = false;
+  std::string wait;  // empty: not given; "true": without a value
   Format format = Format::kText;
 };
 
@@ -97,7 +102,20 @@ client::RestartPolicy restart_policy(const config::Job& job) {
   return policy;
 }
 
+/// As LaunchOptions::wait.
+Result<std::optional<milliseconds>> wait_limit(const std::string& given) {
+  if (given.empty() || given == "false") return std::optional<milliseconds>();
+  if (given == "true") return std::optional<milliseconds>(0);
+  const auto limit = parse_duration(given);
+  if (limit && limit->count() > 0) return std::optional<milliseconds>(*limit);
+  return fail_exit(Code::kInvalidArgument, Exit::kUsage,
+                   "--wait={}: expected a time above 0 such as 30 or 5m; without a value it waits as "
+                   "long as it takes",
+                   given);
+}
+
 Result<int> launch_job(Options& options, client::Renderer& renderer) {
+  NPU_TRY(options.launch.wait, wait_limit(options.wait));
   NPU_TRY(PreparedJob prepared, prepare_job(options.request));
   for (const std::string& remark : prepared.remarks) renderer.notice("npu launch: " + remark);
   if (options.print_job) {
@@ -186,6 +204,9 @@ void add_launch(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS");
   add_restart_flags(*command, options);
+  // A flag, not an option: "--wait JOB" does not take the job for a time.
+  command->add_flag("--wait", options->wait,
+                    "Stand in line while the devices are busy; --wait=SECONDS: at most so long");
   add_launch_flags(*command, options->request.given);
   command->callback([&chosen, options] { chosen = [options](char**) { return run(*options); }; });
 }

@@ -7,6 +7,7 @@
 
 #include "client/api/admin.hpp"
 #include "client/launch/confirm.hpp"
+#include "client/launch/device_line.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/launch/recovery.hpp"
 #include "shm/base/failpoint.hpp"
@@ -52,6 +53,7 @@ class Launch {
   [[nodiscard]] Result<int> run();
 
  private:
+  [[nodiscard]] Result<void> take_devices();
   [[nodiscard]] Result<JobOutcome> attempt();
   [[nodiscard]] Result<JobOutcome> restart(const JobOutcome& failed, milliseconds delay);
   [[nodiscard]] Result<void> recover_daemon();
@@ -69,6 +71,7 @@ class Launch {
   StopSignals& signals_;
   Renderer& renderer_;
   DaemonAccess daemon_;
+  std::optional<DeviceHold> hold_;  // with --wait
   RestartBudget budget_;
   std::optional<NewestCheckpoint> before_;  // when the job was launched
   bool go_on_ = false;                      // from a checkpoint of this launch
@@ -80,6 +83,7 @@ Result<int> Launch::run() {
   if (daemon_.owned) {
     announce_daemon(options_.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "");
   }
+  NPU_TRY_VOID(take_devices());
   if (options_.restart.max_restarts > 0 && !options_.restart.overrides.empty()) {
     before_ = newest_checkpoint(daemon_.socket, options_.run);
   }
@@ -92,6 +96,21 @@ Result<int> Launch::run() {
     if (!delay) return give_up(outcome);
     NPU_TRY(outcome, restart(outcome, *delay));
   }
+}
+
+/// With --wait: all devices, or the news that they are not to be had. Between two attempts the
+/// devices stay, unless the daemon that kept them is gone.
+Result<void> Launch::take_devices() {
+  if (!options_.wait || (hold_ && hold_->holds())) return {};
+  hold_.reset();
+  DeviceWait wait{.socket = daemon_.socket, .run = options_.run, .devices = options_.devices};
+  if (options_.wait->count() > 0) wait.limit = options_.wait;
+  wait.on_place = [this](uint32_t place, const std::string& why) {
+    renderer_.notice(fmt::format("{}: waiting for devices, place {} in the line; {}",
+                                 options_.supervisor.program, place, why));
+  };
+  NPU_TRY(hold_, DeviceHold::wait(wait, signals_));
+  return {};
 }
 
 Result<JobOutcome> Launch::attempt() {
@@ -113,6 +132,7 @@ Result<JobOutcome> Launch::restart(const JobOutcome& failed, milliseconds delay)
     return no_daemon(back.error());
   }
   NPU_TRY_VOID(await_departure(daemon_.socket, options_.run, kDepartureLimit, signals_));
+  NPU_TRY_VOID(take_devices());
   renderer_.on_event(RestartEvent{budget_.restarts(), failed.reason, choose_checkpoint(failed)});
   if (options_.on_restart) options_.on_restart();
   return attempt();

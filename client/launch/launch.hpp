@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ struct LaunchOptions {
   DaemonChoice daemon{};
   SupervisorOptions supervisor{};
   RestartPolicy restart{};
+  /// Stands in line for busy devices, at most that long; a zero: as long as it takes. Nothing: busy
+  /// devices are an error.
+  std::optional<milliseconds> wait{};
   std::function<void()> on_restart{};  // before the ranks are started again; may be empty
 };
 

@@ -22,16 +22,21 @@ Result<void> pause_for(StopSignals& signals, milliseconds time, const std::strin
     pollfd ready{signals.fd(), POLLIN, 0};
     const auto left = std::chrono::ceil<milliseconds>(deadline.remaining(time));
     ::poll(&ready, 1, static_cast<int>(left.count()));
-    const int number = signals.next();
-    if (number == SIGTSTP) {
-      ::kill(::getpid(), SIGSTOP);  // continues here after SIGCONT
-    } else if (number != 0) {
-      Error error{Code::kAborted,
-                  fmt::format("stopped by SIG{} while {}", ::sigabbrev_np(number), doing),
-                  Exit::kInternal};
-      error.exit = static_cast<Exit>(128 + number);
-      return tl::make_unexpected(std::move(error));
-    }
+    NPU_TRY_VOID(check_signals(signals, doing));
+  }
+  return {};
+}
+
+Result<void> check_signals(StopSignals& signals, const std::string& doing) {
+  const int number = signals.next();
+  if (number == SIGTSTP) {
+    ::kill(::getpid(), SIGSTOP);  // continues here after SIGCONT
+  } else if (number != 0) {
+    Error error{Code::kAborted,
+                fmt::format("stopped by SIG{} while {}", ::sigabbrev_np(number), doing),
+                Exit::kInternal};
+    error.exit = static_cast<Exit>(128 + number);
+    return tl::make_unexpected(std::move(error));
   }
   return {};
 }

@@ -17,6 +17,9 @@ namespace npu::client {
 [[nodiscard]] Result<void> pause_for(StopSignals& signals, milliseconds time,
                                      const std::string& doing);
 
+/// The same when it need not wait: only looks what signals there are.
+[[nodiscard]] Result<void> check_signals(StopSignals& signals, const std::string& doing);
+
 /// Waits until a daemon answers at `socket`. `owned` (may be null) is its process: when that has
 /// ended there is nothing to wait for. Errors: unavailable naming socket and limit; what a daemon
 /// says that answers but refuses; pause_for's.
