@@ -41,6 +41,9 @@ uint64_t layout_hash() noexcept {
       offsetof(Descriptor, inline_payload),
       sizeof(SubmitPage),
       offsetof(SubmitPage, rank),
+      offsetof(SubmitPage, progress),
+      offsetof(TrainingNumbers, validations),
+      offsetof(TrainingText, precision),
       offsetof(SubmitPage, entries),
       offsetof(SubmitPage, vectors),
       sizeof(VectorArgs),
@@ -93,6 +96,7 @@ uint64_t layout_hash() noexcept {
       offsetof(TraceRing, slots),
       sizeof(TraceOpen),
       sizeof(TraceOpened),
+      sizeof(MetricsOpened),
   });
   return kHash;
 }

@@ -47,6 +47,8 @@ enum class MessageType : uint32_t {
   kQueueGranted = 42,  // Plain
   kEvict = 43,         // answered by RunRow and End
   kDrain = 44,         // Plain, answered by End
+  kMetrics = 50,
+  kMetricsOpened = 51,  // with a descriptor: the text
 };
 
 /// Begins every message. `request` is the client's number, echoed by the answer.
@@ -107,7 +109,7 @@ struct Attached {
   uint64_t arena_bytes;
 };
 
-/// Requests without a body: Detach, Info, Ps, Drain; and the answers End, QueueGranted.
+/// Requests without a body: Detach, Info, Ps, Drain, Metrics; and the answers End, QueueGranted.
 struct Plain {
   MessageHeader header;
 };
@@ -284,6 +286,13 @@ struct Evict {
   int64_t uid;  // whose run, -1: the sender's own, else the only one of that name
   char run[kNameBytes];
   char reason[kReasonBytes];
+};
+
+/// The metrics that the caller may see, as Prometheus reads them; a sealed file of `bytes` bytes.
+struct MetricsOpened {
+  static constexpr MessageType kType = MessageType::kMetricsOpened;
+  MessageHeader header;
+  uint64_t bytes;
 };
 
 /// A zeroed message with its header filled.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shm/layout_data.hpp"
+#include "shm/progress_data.hpp"
 
 namespace npu::shm {
 
@@ -120,10 +121,11 @@ struct SubmitPage {
     std::atomic<uint64_t> progress;  // training steps done; advisory
     std::atomic<uint64_t> staged_copies;  // buffers outside the arena that had to be copied
   } rank;
+  TrainingProgress progress;  // of rank 0; advisory
   Descriptor entries[kQueueDepth];
   VectorArgs vectors[kQueueDepth];
 };
 static_assert(std::is_standard_layout_v<SubmitPage>);
-static_assert(sizeof(SubmitPage) == kLineBytes * (2 + 3 * kQueueDepth));
+static_assert(sizeof(SubmitPage) == kLineBytes * (4 + 3 * kQueueDepth));
 
 }  // namespace npu::shm

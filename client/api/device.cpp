@@ -322,6 +322,18 @@ void Device::set_progress(uint64_t step) noexcept {
   impl_->submit().rank.progress.store(step, std::memory_order_relaxed);
 }
 
+void Device::describe_training(std::string_view arch, std::string_view precision) noexcept {
+  if (!impl_->orphaned()) shm::describe_training(impl_->submit().progress, arch, precision);
+}
+
+void Device::report_step(const shm::StepReport& step) noexcept {
+  if (!impl_->orphaned()) shm::report_step(impl_->submit().progress, step);
+}
+
+void Device::report_validation(double loss, double top1, double top5) noexcept {
+  if (!impl_->orphaned()) shm::report_validation(impl_->submit().progress, loss, top1, top5);
+}
+
 std::future<Result<CheckpointReport>> Device::commit_checkpoint(shm::CheckpointCommit commit) {
   Promise promise;
   auto future = promise.get_future();

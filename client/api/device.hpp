@@ -14,6 +14,7 @@
 #include "shm/base/clock.hpp"
 #include "shm/base/error.hpp"
 #include "shm/messages.hpp"
+#include "shm/progress_client.hpp"
 
 namespace npu::client {
 
@@ -74,6 +75,10 @@ class Device {
 
   /// Advisory step counter, shown by `npu info`.
   void set_progress(uint64_t step) noexcept;
+  /// What `npu metrics` shows of the run; for rank 0, from one thread.
+  void describe_training(std::string_view arch, std::string_view precision) noexcept;
+  void report_step(const shm::StepReport& step) noexcept;
+  void report_validation(double loss, double top1, double top5) noexcept;  // hits from 0 to 1
 
   /// Hands a staged snapshot (rank 0) or a replica digest (others) to the daemon; returns at once.
   /// The staged bytes must stay untouched until the future is ready; once every rank has called,

@@ -47,6 +47,15 @@ void emit_step(Replica& replica, const EpochOptions& o, double lr, const TrainSt
   e.data_avg_s = timing.data.average();
   e.img_s = batch / timing.batch.average();
   events.on_event(e);
+  replica.device().report_step({.epoch = static_cast<uint64_t>(o.epoch),
+                                .loss = m.loss,
+                                .top1 = m.top1 / batch,
+                                .top5 = m.top5 / batch,
+                                .learning_rate = lr,
+                                .loss_scale = m.scale,
+                                .skipped = m.skipped,
+                                .samples = static_cast<uint64_t>(batch),
+                                .data_wait_s = timing.data.value});
 }
 
 /// All passes of a step; returns the seconds that were spent waiting for data.

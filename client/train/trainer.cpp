@@ -122,6 +122,7 @@ class Trainer {
       NPU_TRY(validated.weights, validate(replica_, feed_, epoch, events_));
       NPU_TRY(validated.average, validate_average(epoch));
     }
+    report_validation(validated.weights);
     const bool best = note_accuracy(validated.weights, epoch);
     const EpochSums sums = std::exchange(state_.sums, {});
     state_.step_in_epoch = 0;
@@ -146,6 +147,11 @@ class Trainer {
       say_stopped();
     }
     return {};
+  }
+
+  void report_validation(const std::optional<ValResult>& val) {
+    if (!val || replica_.rank() != 0) return;
+    replica_.device().report_validation(val->loss, val->acc1 / 100, val->acc5 / 100);
   }
 
   /// True if it is the best so far: strictly better, and NaN never is.
@@ -237,6 +243,7 @@ class Trainer {
           "data.workers {} exceeds the {} cores here; {} loader threads a rank are used",
           job_.data.workers, data::available_cores(), loader_threads(job_)));
     }
+    replica_.device().describe_training(e.arch, e.precision);
     events_.on_event(e);
   }
 
