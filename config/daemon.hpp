@@ -15,6 +15,8 @@
 
 namespace npu::config {
 
+enum class MetricsCompat : uint8_t { kNone = 0, kAscend = 1 };
+
 /// What a quota counts of one user, in the order of the keys.
 enum class QuotaKind : uint8_t { kDevices, kMemory, kSessions, kStaged, kCheckpoints, kMessages };
 inline constexpr size_t kQuotaKinds = 6;
@@ -52,6 +54,7 @@ struct DaemonConfig {
   struct Service {
     std::chrono::milliseconds drain_timeout{25'000};  // for collectives in flight, at SIGTERM
   } service;
+  MetricsCompat metrics_compat = MetricsCompat::kNone;
 };
 
 /// Same machinery, limits, messages and exit codes as load_job.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr double kTiB = kMiB * kMiB;
+constexpr std::string_view kMetricsCompat[] = {"none", "ascend"};
 
 Field reloadable(Field field) {
   field.reloadable = true;
@@ -40,6 +41,8 @@ std::vector<Field> daemon_fields(DaemonConfig& c) {
        {0, 1024 * kTiB}, {}, "older name of quotas.checkpoints"},
       reloadable({"service.drain_timeout", &c.service.drain_timeout, {0, 3'600'000}, {},
                   "for collectives in flight when the daemon is told to stop, 0 = none"}),
+      reloadable({"metrics.compat", EnumSlot{reinterpret_cast<uint8_t*>(&c.metrics_compat)}, {}, kMetricsCompat,
+                  "ascend: metrics also under the names and in the units of Ascend's exporter"}),
   };
   // clang-format on
   for (Field& field : quota_fields(c.quotas.everybody)) fields.push_back(reloadable(field));

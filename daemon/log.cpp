@@ -11,6 +11,7 @@
 
 #include "daemon/log_limit.hpp"
 #include "daemon/log_sinks.hpp"
+#include "daemon/metrics/log_counter.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -49,7 +50,8 @@ void start_logging(std::string_view levels) {
   const auto sink = stderr_is_journal() ? journal_sink() : stderr_sink();
   for (const char* name : kNames) {
     auto logger = std::make_shared<spdlog::async_logger>(
-        name, sink, spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
+        name, spdlog::sinks_init_list{sink, log_counter()}, spdlog::thread_pool(),
+        spdlog::async_overflow_policy::overrun_oldest);
     logger->flush_on(spdlog::level::info);
     spdlog::register_logger(logger);
   }

@@ -79,6 +79,7 @@ npu::Result<npu::daemon::ServerOptions> resolve(const Options& options,
   server.service = {.config_path = options.config,
                     .config = config,
                     .levels_fixed = std::getenv("NPU_LOG") != nullptr};
+  server.ascend_metrics = config.metrics_compat == npu::config::MetricsCompat::kAscend;
   const int threads = options.engine_threads > 0 ? options.engine_threads : config.engine_threads;
   const uint32_t cores = allowed_cpus();
   server.engine_threads = threads > 0 ? static_cast<uint32_t>(threads) : cores;

@@ -87,6 +87,7 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<Helper>> helpers;
   std::vector<const Pulse*> pulses;
   CostModel costs;
+  EngineCounters* counters = nullptr;
   Queue<Command> commands;    // control server -> coordinator
   Queue<EngineEvent> events;  // coordinator -> control server
   std::deque<std::unique_ptr<EngineEvent>> unsent;
@@ -254,6 +255,7 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options) {
   auto impl = std::make_unique<Impl>(options.threads > 0 ? options.threads - 1 : 0);
   impl->event_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl->event_fd.valid()) return fail_errno("create the engine's eventfd");
+  impl->counters = options.counters;
   impl->costs = calibrate(impl->helpers, impl->parker);
   Impl* raw = impl.get();
   impl->thread = std::thread([raw] { raw->loop(); });
@@ -271,6 +273,7 @@ Engine::~Engine() {
 }
 
 void Engine::add_run(std::shared_ptr<RunMemory> run) {
+  run->totals = impl_->counters;
   auto command = std::make_unique<Command>();
   command->kind = Command::Kind::kAdd;
   command->memory = std::move(run);

@@ -16,7 +16,8 @@
 namespace npu::daemon {
 
 struct EngineOptions {
-  uint32_t threads = 1;  // coordinator included
+  uint32_t threads = 1;                // coordinator included
+  EngineCounters* counters = nullptr;  // of all its runs, if they are to be counted; outlives it
 };
 
 /// What the engine tells the control server.

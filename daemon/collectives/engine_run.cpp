@@ -291,6 +291,7 @@ void EngineRun::finish(Running& running) noexcept {
 void EngineRun::answer(Pending& pending, const shm::CompletionFields& fields) noexcept {
   queues_.remove(pending, now_);
   NPU_FAILPOINT("engine.before_completion");
+  count_answer(pending.rank, fields.code);
   writers_[pending.rank].publish(pending.s.ticket, fields);
 }
 

@@ -1,7 +1,7 @@
 // A run as the coordinator sees it: readers, writers, communicators, and the operations in
 // progress. Private to the engine. engine_run.cpp takes, starts, executes and answers;
 // engine_run_judge.cpp says why a run or an operation fails; engine_run_trace.cpp keeps the flight
-// recorder.
+// recorder, engine_run_count.cpp the counters of the metrics.
 #pragma once
 
 #include <array>
@@ -125,6 +125,12 @@ class EngineRun {
   void trace_end(const Group& group, const shm::CompletionFields& fields, uint64_t bytes) noexcept;
   void trace_end(const Pair& pair, const shm::CompletionFields& fields, uint64_t bytes) noexcept;
   void trace_abort(const RunFailure& failure) noexcept;
+
+  // engine_run_count.cpp
+  void count_end(const Group& group, const shm::CompletionFields& fields, uint64_t bytes, uint64_t end_ns) noexcept;
+  void count_end(const Pair& pair, const shm::CompletionFields& fields, uint64_t end_ns) noexcept;
+  void count_taken(uint32_t rank) noexcept;
+  void count_answer(uint32_t rank, uint8_t code) noexcept;
 
   std::shared_ptr<RunMemory> memory_;
   std::span<const std::unique_ptr<Helper>> helpers_;

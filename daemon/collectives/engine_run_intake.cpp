@@ -27,6 +27,7 @@ bool EngineRun::take_submissions(uint64_t now, RunFailure& failure) noexcept {
         return false;
       }
       if (!accept(*pending, now, failure)) return false;
+      count_taken(r);
       kicks_.useful();
       dirty_ = true;
     }

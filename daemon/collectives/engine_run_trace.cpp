@@ -62,12 +62,14 @@ void set_end(TraceRecord& record, const shm::CompletionFields& fields, uint64_t 
 }  // namespace
 
 void EngineRun::trace_arrival(const Group& group, Gathering& g, bool first) noexcept {
+  if (first) memory_->counters.started.add(1);
   if (memory_->recorder == nullptr) return;
   if (first) g.trace = memory_->recorder->open();
   memory_->recorder->write(g.trace, record_of(group, g));
 }
 
 void EngineRun::trace_arrival(Pending& half) noexcept {
+  memory_->counters.started.add(1);
   if (memory_->recorder == nullptr) return;
   half.trace = memory_->recorder->open();
   TraceRecord record;
@@ -93,18 +95,22 @@ void EngineRun::trace_start(Running& running) noexcept {
 
 void EngineRun::trace_end(const Group& group, const shm::CompletionFields& fields,
                           uint64_t bytes) noexcept {
+  const uint64_t end_ns = now_ns();
+  count_end(group, fields, bytes, end_ns);
   if (memory_->recorder == nullptr) return;
   const Gathering& g = group.matcher.head();
   TraceRecord record = record_of(group, g);
-  set_end(record, fields, bytes, now_ns());
+  set_end(record, fields, bytes, end_ns);
   memory_->recorder->write(g.trace, record);
 }
 
 void EngineRun::trace_end(const Pair& pair, const shm::CompletionFields& fields,
                           uint64_t bytes) noexcept {
+  const uint64_t end_ns = now_ns();
+  count_end(pair, fields, end_ns);
   if (memory_->recorder == nullptr) return;
   TraceRecord record = record_of(pair);
-  set_end(record, fields, bytes, now_ns());
+  set_end(record, fields, bytes, end_ns);
   // Each half has a record, so that one that never finds its partner shows.
   memory_->recorder->write(pair.send->trace, record);
   record.op = static_cast<uint8_t>(shm::Op::kRecv);
@@ -113,7 +119,6 @@ void EngineRun::trace_end(const Pair& pair, const shm::CompletionFields& fields,
 }
 
 void EngineRun::trace_abort(const RunFailure& failure) noexcept {
-  if (memory_->recorder == nullptr) return;
   const shm::CompletionFields fields{.code = static_cast<uint8_t>(failure.code),
                                      .culprit = failure.culprit};
   for (const auto& group : groups_.slots()) {

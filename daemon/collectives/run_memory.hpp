@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/collectives/flight_recorder.hpp"
+#include "daemon/metrics/counters.hpp"
 #include "shm/board_data.hpp"
 #include "shm/hints_data.hpp"
 #include "shm/layout_data.hpp"
@@ -45,6 +46,9 @@ struct RunMemory {
   /// Shared: it is still read when the rest of the run's memory has gone. Null where nobody asked
   /// for one (tests).
   std::shared_ptr<FlightRecorder> recorder;
+  /// Of all runs of the engine, which sets it. Null where nobody counts (tests).
+  EngineCounters* totals = nullptr;
+  RunCounters counters;
   std::array<RankMemory, shm::kMaxDevices> ranks;
   std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
 

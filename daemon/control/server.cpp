@@ -78,7 +78,10 @@ Server::Impl::Impl(ServerOptions opts, EventLoop loop)
     : options(std::move(opts)),
       loop_(std::move(loop)),
       service_(options.service),
-      table_(options.devices, options.device_memory_bytes) {}
+      table_(options.devices, options.device_memory_bytes),
+      start_unix_(unix_seconds()) {
+  counters_.config_unix = start_unix_;
+}
 
 Result<void> Server::Impl::open(Listener listener) {
   NPU_TRY_VOID(prepare_dir(options.runtime_dir));
@@ -95,7 +98,7 @@ Result<void> Server::Impl::open(Listener listener) {
     log_event(Level::kInfo, "ckpt", "swept unfinished checkpoints",
               {{"removed", swept.removed}, {"restored", swept.restored}});
   }
-  NPU_TRY(engine_, Engine::start({.threads = options.engine_threads}));
+  NPU_TRY(engine_, Engine::start({.threads = options.engine_threads, .counters = &engine_counters_}));
   log_event(Level::kInfo, "eng", "calibrated all-reduce costs",
             {{"threads", engine_->threads()}, {"model", engine_->costs().text()}});
   NPU_TRY(segments_, Worker::start("npud-segments"));
@@ -273,6 +276,7 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
   }
   const uint64_t request = message.header().request;
   const bool plain = message.size == sizeof(shm::Plain);
+  counters_.requests.begin(session.id, request, method_of(message.header().type), now_ns());
   if (message.is<shm::Attach>()) {
     on_attach(session, message);
   } else if (message.is<shm::CheckpointCommit>()) {
@@ -285,6 +289,8 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
     on_info(session, request);
   } else if (message.type() == shm::MessageType::kPs && plain) {
     on_ps(session, request);
+  } else if (message.type() == shm::MessageType::kMetrics && plain) {
+    on_metrics(session, request);
   } else if (message.is<shm::TraceOpen>()) {
     on_trace_open(session, message);
   } else if (message.is<shm::QueueJoin>()) {
@@ -301,6 +307,7 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
 }
 
 void Server::Impl::on_hello(Session& session, const shm::Received& message) {
+  counters_.requests.begin(session.id, message.header().request, Method::kHello, now_ns());
   // The beginning is the same in every version, so that another one can be named.
   const bool begins = message.type() == shm::MessageType::kHello && message.size >= kHelloPrefix;
   shm::Hello hello{};
@@ -351,6 +358,7 @@ void Server::Impl::reply_error(Session& session, uint64_t request, const Error& 
 }
 
 void Server::Impl::enqueue(Session& session, Outgoing outgoing) {
+  counters_.requests.answered(session.id, outgoing.bytes, now_ns());
   if (session.broken != nullptr) return;
   session.outgoing_fds += outgoing.fds.size();
   session.outgoing.push_back(std::move(outgoing));
@@ -386,6 +394,7 @@ void Server::Impl::end_session(uint64_t id, const char* how) {
   const std::unique_ptr<Session> session = std::move(found->second);
   sessions_.erase(found);
   session->gone->store(true, std::memory_order_relaxed);
+  counters_.requests.forget(id);
   loop_.remove(session->socket.get());
   loop_.remove(session->peer.pidfd.get());
   if (session->run != 0) leave_run(*session, how);

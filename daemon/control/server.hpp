@@ -33,6 +33,8 @@ struct ServerOptions {
   ServiceOptions service;
   std::shared_ptr<const Quotas> quotas = std::make_shared<Quotas>();
   std::optional<gid_t> admin_group{};  // besides root and the daemon's own user
+  /// Metrics also under the names of Ascend's exporter.
+  bool ascend_metrics = false;
 };
 
 class Server {

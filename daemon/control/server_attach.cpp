@@ -166,6 +166,7 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
     return;
   }
   run->state = shm::RunState::kRunning;
+  counters_.histories.complete(run->uid, run->name);
   engine_->add_run(run->memory);
   log_event(Level::kInfo, "ctl", "run complete",
             {{"run", run->name}, {"generation", run->id}, {"world", run->world}, {"uid", run->uid}});
@@ -184,6 +185,7 @@ void Server::Impl::leave_run(Session& session, const char* how) {
   const uint32_t rank = session.rank;
   session.run = 0;
   if (run == nullptr) return;
+  count_leave(*run, session, how);
   if (run->state == shm::RunState::kRunning && session.detached) {
     run->members[rank].left = true;
     engine_->member_left(run->id, rank);
@@ -215,6 +217,8 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
 
 void Server::Impl::tell_members(Run& run, const Error& error, int32_t culprit, int64_t pid) {
   run.last_error = error.message;
+  ++counters_.runs_failed;
+  counters_.histories.failed(run.uid, run.name);
   log_event(Level::kWarn, "live", "run aborted",
             {{"run", run.name}, {"generation", run.id}, {"uid", run.uid}, {"rank", culprit},
              {"pid", pid}, {"reason", error.message}});
@@ -259,6 +263,7 @@ void Server::Impl::on_engine_events() {
                  {"what", event.error.message}});
       continue;
     }
+    if (run->state == shm::RunState::kRunning) ++counters_.runs_completed;
     remember(*run);
     segments_->post([memory = std::move(run->memory)]() mutable -> Worker::Completion {
       memory.reset();

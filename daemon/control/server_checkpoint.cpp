@@ -189,6 +189,7 @@ void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
 void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gathering,
                                  const Result<CommitReport>& report) {
   Run* run = table_.find(run_id);
+  if (!gathering.check_only) count_commit(run, report);
   if (report) {
     for (const StoreWarning& w : report->warnings)
       log_event(Level::kWarn, "ckpt", "checkpoint stored with a warning", {{"what", w.message}});
@@ -231,6 +232,7 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
                       gone = session.gone]() -> Worker::Completion {
     const auto nobody_waits = [&gone] { return gone->load(std::memory_order_relaxed); };
     auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(std::vector<CheckpointInfo>());
+    auto damaged = std::make_shared<uint64_t>(0);
     if (!nobody_waits()) {
       *rows = store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run));
     }
@@ -240,11 +242,13 @@ void Server::Impl::on_list(Session& session, const shm::Received& message) {
         if (const auto checked = store_->verify(uid, info.run, info.step); !checked) {
           info.readable = false;
           info.problem = checked.error().message;
+          ++*damaged;
         }
       }
     }
-    return [this, id, uid, request, rows] {
+    return [this, id, uid, request, rows, damaged] {
       end_disk_task(uid, id);
+      counters_.verify_failures += *damaged;
       Session* target = find_session(id);
       if (target == nullptr) return;
       if (!*rows) {
@@ -285,6 +289,11 @@ Result<OpenCheckpoint> open_wanted(CheckpointStore& store, uid_t uid, const std:
   return store.open_step(uid, run, static_cast<uint64_t>(step));
 }
 
+/// That were looked at on the way to the answer.
+uint64_t damaged_checkpoints(const Result<OpenCheckpoint>& opened) {
+  return opened ? opened->warnings.size() : opened.error().code == Code::kDataLoss ? 1 : 0;
+}
+
 }  // namespace
 
 void Server::Impl::on_open(Session& session, const shm::Received& message) {
@@ -300,6 +309,7 @@ void Server::Impl::on_open(Session& session, const shm::Received& message) {
             : open_wanted(*store_, uid, run, step));
     return [this, id, uid, request, opened] {
       end_disk_task(uid, id);
+      counters_.verify_failures += damaged_checkpoints(*opened);
       Session* target = find_session(id);
       if (target == nullptr) return;
       if (!*opened) {

@@ -31,8 +31,11 @@ void Server::Impl::on_reload_signal() {
     NPU_TRY(quotas, Quotas::make(read.quotas));
     return {};
   });
+  if (!options.service.config_path.empty()) counters_.config_ok = config.has_value();
   if (!config) return;
   use_quotas(std::move(quotas));
+  counters_.config_unix = unix_seconds();
+  options.ascend_metrics = config->metrics_compat == config::MetricsCompat::kAscend;
   options.drain_timeout = config->service.drain_timeout;  // of the next drain
 }
 

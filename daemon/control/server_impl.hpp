@@ -2,7 +2,7 @@
 // sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
 // server_queue.cpp (who waits for devices), server_checkpoint.cpp (checkpoints), server_info.cpp
 // (listings), server_trace.cpp (flight recorders), server_admin.cpp (what administrators ask),
-// server_drain.cpp (signals and the end).
+// server_metrics.cpp (metrics), server_drain.cpp (signals and the end).
 #pragma once
 
 #include <deque>
@@ -21,6 +21,7 @@
 #include "daemon/control/server.hpp"
 #include "daemon/control/session.hpp"
 #include "daemon/control/worker.hpp"
+#include "daemon/metrics/view.hpp"
 #include "shm/channel.hpp"
 #include "shm/segment.hpp"
 
@@ -186,6 +187,14 @@ class Server::Impl {
   /// The records of an aborted run as a file below the state directory.
   void write_trace(const Run& run);
 
+  // server_metrics.cpp
+  void on_metrics(Session& session, uint64_t request);
+  [[nodiscard]] MetricsView metrics_view(const Session& session);
+  void view_devices(const Session& session, MetricsView& view) const;
+  void view_runs(const Session& session, MetricsView& view) const;
+  void count_leave(const Run& run, const Session& session, std::string_view how);
+  void count_commit(const Run* run, const Result<CommitReport>& report);
+
   EventLoop loop_;
   Service service_;
   UniqueFd lock_, listener_, signals_;
@@ -202,6 +211,16 @@ class Server::Impl {
   uint64_t promised_bytes_ = 0;        // being allocated
   RunTable table_;
   LaunchQueue queue_;
+  EngineCounters engine_counters_;  // outlives the engine
+  ControlCounters counters_;
+  /// A text serves all who ask within a moment and may see the same: by uid, -1 for those who see everything.
+  struct MetricsText {
+    UniqueFd file;
+    uint64_t bytes = 0;
+    Deadline fresh = Deadline::never();
+  };
+  std::map<int64_t, MetricsText> metrics_texts_;
+  double start_unix_ = 0;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Worker> segments_;     // allocates and unmaps
   std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk

@@ -44,6 +44,7 @@ inline std::shared_ptr<daemon::RunMemory> make_run(uint32_t world, uint64_t id) 
     spec.size_bytes = sizeof(shm::StatusPage);
     run->ranks[r].status = std::move(shm::create_segment(spec)->mapping);
     run->ranks[r].pid = 1000 + r;
+    run->ranks[r].device = r;
   }
   return run;
 }
@@ -57,8 +58,10 @@ inline client::Membership everyone(uint32_t rank, uint32_t world) {
 /// Engine and run of one test; ranks run `body` as threads and return 0 when all is as expected.
 class Twin {
  public:
-  Twin(uint32_t world, uint32_t engine_threads) : run_(make_run(world, 7)) {
-    engine_ = std::move(*daemon::Engine::start({.threads = engine_threads}));
+  /// `totals` counts what the engine does; it outlives this.
+  Twin(uint32_t world, uint32_t engine_threads, daemon::EngineCounters* totals = nullptr)
+      : run_(make_run(world, 7)) {
+    engine_ = std::move(*daemon::Engine::start({.threads = engine_threads, .counters = totals}));
     engine_->add_run(run_);
   }
   ~Twin() {
@@ -89,6 +92,7 @@ class Twin {
   }
   [[nodiscard]] daemon::Engine& engine() noexcept { return *engine_; }
   [[nodiscard]] uint64_t id() const noexcept { return run_->id; }
+  [[nodiscard]] const daemon::RunCounters& counters() const noexcept { return run_->counters; }
 
  private:
   [[nodiscard]] client::DevicePlace place_of(uint32_t r) {

@@ -29,6 +29,8 @@ THIRD_PARTY = {
     "oneapi/dnnl": ["*_onednn.cpp"],
     "nlohmann/": ["*.cpp"],
     "jpeglib.h": ["client/image/jpeg_codec.cpp"],
+    "prometheus/": ["daemon/metrics/exposition.cpp"],
+    "civetweb.h": ["client/metrics/http_endpoint.cpp"],
     "png.h": ["client/image/png_codec.cpp"],
     "tiffio.h": ["client/image/tiff_codec.cpp"],
     "webp/": ["client/image/webp_codec.cpp"],
@@ -94,6 +96,7 @@ def self_test():
         ("daemon/log.cpp", "<CLI/CLI.hpp>"), ("model/graph.cpp", "<oneapi/dnnl/dnnl.hpp>"),
         ("model/graph.cpp", "<dnnl.hpp>"), ("client/render/events.hpp", "<nlohmann/json.hpp>"),
         ("client/data/loader.cpp", "<jpeglib.h>"), ("daemon/main.cpp", "<systemd/sd-daemon.h>"),
+        ("client/data/loader.cpp", "<jpeglib.h>"), ("daemon/control/server.cpp", "<prometheus/registry.h>"),
     ]
     right = [
         ("shm/futex.hpp", '"shm/base/clock.hpp"'), ("daemon/main.cpp", "<CLI/CLI.hpp>"),

@@ -27,11 +27,25 @@ TEST(LoadDaemon, ReportsLikeAJob) {
   EXPECT_EQ(load_daemon_config("/nonexistent").error().exit, Exit::kNoInput);
 }
 
+TEST(LoadDaemon, MetricsAreRepeatedUnderOtherNamesOnlyIfAsked) {
+  EXPECT_EQ(load_daemon_text("", "npud.yaml")->metrics_compat, MetricsCompat::kNone);
+  const auto sut = load_daemon_text("metrics: {compat: ascend}\n", "npud.yaml");
+  ASSERT_TRUE(sut) << sut.error().message;
+  EXPECT_EQ(sut->metrics_compat, MetricsCompat::kAscend);
+  const auto wrong = load_daemon_text("metrics: {compat: ascent, listen: 127.0.0.1:9464}\n", "npud.yaml");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().exit, Exit::kBadConfig);
+  EXPECT_THAT(wrong.error().message, HasSubstr("metrics.compat"));
+  EXPECT_THAT(wrong.error().message, HasSubstr("did you mean 'ascend'?"));
+  EXPECT_THAT(wrong.error().message, HasSubstr("listen"));
+}
+
 TEST(LoadDaemon, PrintLoadsBack) {
   DaemonConfig config;
   config.state_dir = "/var/lib/np ud";
   config.quotas.everybody.most[0] = 3;
   config.quotas.users = {{.user = "alice", .most = {2, 1 << 20}}, {.user = "10 01"}};
+  config.metrics_compat = MetricsCompat::kAscend;
   const std::string text = print_daemon_config(config);
   const auto sut = load_daemon_text(text, "npud.yaml");
   ASSERT_TRUE(sut) << sut.error().message;
