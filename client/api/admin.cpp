@@ -189,6 +189,24 @@ Result<Trace> read_run_trace(const std::string& socket, const std::string& run, 
                .snapshot = watch.snapshot(limit)};
 }
 
+Result<std::string> read_metrics(const std::string& socket) {
+  constexpr uint64_t kMaxBytes = 16 << 20;
+  NPU_TRY(Connection connection, Connection::open(socket));
+  NPU_TRY_VOID(connection.send(shm::make_plain(shm::MessageType::kMetrics, connection.next_request())));
+  NPU_TRY(const shm::Received message, connection.receive(Deadline::after(kRequestLimit)));
+  const bool fits = message.is<shm::MetricsOpened>() && message.fds.size() == 1;
+  const uint64_t bytes = fits ? message.as<shm::MetricsOpened>().bytes : 0;
+  if (!fits || bytes > kMaxBytes) {
+    return fail(Code::kUnavailable,
+                "metrics of the daemon at '{}': it answered with type {}, {} descriptors and {} bytes; install the "
+                "same version of npu and npud",
+                socket, message.header().type, message.fds.size(), bytes);
+  }
+  std::string text(bytes, '\0');
+  NPU_TRY_VOID(pread_all(message.fds[0].get(), std::as_writable_bytes(std::span(text)), 0, "the daemon's metrics"));
+  return text;
+}
+
 Result<std::vector<CheckpointInfo>> list_checkpoints(const std::string& socket,
                                                      const std::string& run, bool verify) {
   NPU_TRY(Connection connection, Connection::open(socket));

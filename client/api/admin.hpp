@@ -1,5 +1,5 @@
 // What a client can ask the daemon without holding a device: state of devices and runs,
-// checkpoints, flight recorders.
+// checkpoints, flight recorders, metrics.
 #pragma once
 
 #include <cstdint>
@@ -110,6 +110,9 @@ class TraceWatch {
 /// there are of this user; failed_precondition (another version).
 [[nodiscard]] Result<Trace> read_run_trace(const std::string& socket, const std::string& run,
                                            uint64_t limit);
+
+/// The daemon's metrics that the caller may see, in Prometheus' text format.
+[[nodiscard]] Result<std::string> read_metrics(const std::string& socket);
 
 struct CheckpointInfo {
   std::string run;

@@ -28,6 +28,7 @@ void add_config(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
 void add_ps(CLI::App& app, Action& chosen);
+void add_metrics(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 
 /// Prints "npu launch: error: ... [EI0001]" to stderr (diagnostics of a configuration file as they

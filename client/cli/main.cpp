@@ -19,7 +19,8 @@ namespace {
 
 // A subcommand that comes later is one file and one line here.
 constexpr void (*kCommands[])(CLI::App&, Action&) = {
-    add_launch, add_eval, add_train, add_info, add_ckpt, add_config, add_bench, add_ps, add_plot};
+    add_launch, add_eval, add_train, add_info, add_ckpt, add_config, add_bench, add_ps, add_plot,
+    add_metrics};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"

@@ -8,7 +8,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/run"
 export XDG_RUNTIME_DIR="$scratch/run" SYSTEMD_COLORS=0
 
-for unit in npud.service npud.socket npu-run@.service npu-rank@.service; do
+for unit in npud.service npud.socket npud-metrics.service npu-run@.service npu-rank@.service; do
   sed -e "s#^ExecStart=[^ ]*/npud #ExecStart=$npud #" -e "s#^ExecStart=[^ ]*/npu #ExecStart=$npu #" "$units/$unit" >"$scratch/$unit"
 done
 
@@ -18,6 +18,7 @@ verify() {
   [ -z "$said" ] || { echo "$said"; echo "verify $* is not silent"; exit 1; }
 }
 verify "$scratch/npud.service" "$scratch/npud.socket"
+verify "$scratch/npud-metrics.service" "$scratch/npud.socket"
 verify --user "$scratch/npu-run@job.service"
 verify --user "$scratch/npu-rank@0.service"
 
@@ -28,6 +29,7 @@ systemd-analyze verify --man=no "$scratch/wrong.service" 2>&1 | grep -q PrivatTm
 # Exposure at most 1.0 of 10; the option counts tenths.
 security() { systemd-analyze security --no-pager --offline=true --threshold="$1" "$2"; }
 security 10 "$scratch/npud.service" | tail -n 1
+security 13 "$scratch/npud-metrics.service" | tail -n 1  # it does speak TCP
 grep -v '^ProtectSystem=\|^CapabilityBoundingSet=\|^NoNewPrivileges=' "$scratch/npud.service" >"$scratch/bare.service"
 if security 10 "$scratch/bare.service" >/dev/null 2>&1; then echo "the gate lets everything through"; exit 1; fi
 
