@@ -196,12 +196,12 @@ Result<void> PrivateDaemon::wait_until_ready() {
           describe(*status));
     }
     if (fds[1].revents != 0) {
-      const int number = options_.signals->next();
-      if (number != 0 && number != SIGTSTP) {
+      const StopSignal signal = options_.signals->next();
+      if (signal && signal.number != SIGTSTP) {
         Error error{Code::kAborted,
-                    fmt::format("stopped by SIG{} while npud was starting", ::sigabbrev_np(number)),
+                    fmt::format("stopped by {} while npud was starting", signal.text()),
                     Exit::kInternal};
-        error.exit = static_cast<Exit>(128 + number);
+        error.exit = static_cast<Exit>(128 + signal.number);
         return tl::make_unexpected(std::move(error));
       }
     }
@@ -223,7 +223,8 @@ void PrivateDaemon::stop() noexcept {
                      {options_.signals != nullptr ? options_.signals->fd() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<milliseconds>(deadline.remaining(options_.stop_grace));
     ::poll(fds, 2, static_cast<int>(left.count()));
-    if (fds[1].revents != 0 && options_.signals->next() != SIGTSTP) break;  // no more patience
+    if (fds[1].revents != 0 && options_.signals->next().number != SIGTSTP)
+      break;  // no more patience
   }
   if (child_->poll()) return;
   child_->signal(SIGKILL);

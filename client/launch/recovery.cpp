@@ -28,14 +28,13 @@ Result<void> pause_for(StopSignals& signals, milliseconds time, const std::strin
 }
 
 Result<void> check_signals(StopSignals& signals, const std::string& doing) {
-  const int number = signals.next();
-  if (number == SIGTSTP) {
+  const StopSignal signal = signals.next();
+  if (signal.number == SIGTSTP) {
     ::kill(::getpid(), SIGSTOP);  // continues here after SIGCONT
-  } else if (number != 0) {
-    Error error{Code::kAborted,
-                fmt::format("stopped by SIG{} while {}", ::sigabbrev_np(number), doing),
+  } else if (signal) {
+    Error error{Code::kAborted, fmt::format("stopped by {} while {}", signal.text(), doing),
                 Exit::kInternal};
-    error.exit = static_cast<Exit>(128 + number);
+    error.exit = static_cast<Exit>(128 + signal.number);
     return tl::make_unexpected(std::move(error));
   }
   return {};

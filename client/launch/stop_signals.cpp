@@ -1,7 +1,10 @@
 #include "client/launch/stop_signals.hpp"
 
+#include <fmt/format.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <cstring>
 
 namespace npu::client {
 
@@ -27,15 +30,20 @@ StopSignals::StopSignals(StopSignals&& other) noexcept
 
 StopSignals::~StopSignals() {
   if (!fd_.valid()) return;
-  while (next() != 0) {
+  while (next()) {
   }
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
-int StopSignals::next() noexcept {
+StopSignal StopSignals::next() noexcept {
   signalfd_siginfo info{};
-  return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
-                                                              : 0;
+  if (::read(fd_.get(), &info, sizeof info) != sizeof info) return {};
+  return {.number = static_cast<int>(info.ssi_signo), .pid = info.ssi_pid, .uid = info.ssi_uid};
+}
+
+std::string StopSignal::text() const {
+  const std::string name = fmt::format("SIG{}", ::sigabbrev_np(number));
+  return pid == 0 ? name : fmt::format("{} from pid {}, uid {}", name, pid, uid);
 }
 
 }  // namespace npu::client

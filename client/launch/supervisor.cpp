@@ -50,7 +50,7 @@ class Supervisor {
   void on_line(RankProcess& rank, RankProcess::Stream stream, std::string_view line);
   void on_event(RankProcess& rank, std::string_view line);
   void on_exit(RankProcess& rank);
-  void on_signal(int number);
+  void on_signal(const StopSignal& signal);
   void on_daemon_exit();
   void settle(milliseconds window);
   void expect_stop();
@@ -69,7 +69,7 @@ class Supervisor {
   size_t alive_ = 0;
   Phase phase_ = Phase::kRunning;
   Deadline deadline_ = Deadline::never();
-  int stop_signal_ = 0;
+  StopSignal stop_signal_;  // the first that asked to stop
   std::optional<ExitStatus> daemon_status_;
   std::optional<DoneEvent> done_;
   std::string committed_;
@@ -222,14 +222,15 @@ void Supervisor::on_daemon_exit() {
   if (phase_ <= Phase::kSettling) settle(options_.settle);
 }
 
-void Supervisor::on_signal(int number) {
-  if (number == 0) return;
-  if (number == SIGTSTP) return suspend();
-  if (stop_signal_ != 0) return kill_all();  // asked twice: no more patience
-  stop_signal_ = number;
+void Supervisor::on_signal(const StopSignal& signal) {
+  if (!signal) return;
+  if (signal.number == SIGTSTP) return suspend();
+  if (stop_signal_) return kill_all();  // asked twice: no more patience
+  stop_signal_ = signal;
   renderer_.notice(
-      fmt::format("{}: {}, {} ranks finish their step and save; again to end them at once",
-                  options_.program, number == SIGINT ? "interrupted" : "asked to stop", alive_));
+      fmt::format("{}: {} ({}), {} ranks finish their step and save; again to end them at once",
+                  options_.program, signal.number == SIGINT ? "interrupted" : "asked to stop",
+                  signal.text(), alive_));
   terminate(options_.stop_grace);
 }
 
@@ -269,8 +270,8 @@ std::vector<RankEnd> Supervisor::ends() const {
 void Supervisor::report_stop(JobOutcome& outcome) {
   ErrorEvent stopped;
   stopped.code = code_name(Code::kAborted);
-  stopped.exit_code = outcome.exit_code = 128 + stop_signal_;
-  stopped.message = fmt::format("stopped by SIG{} at {}", ::sigabbrev_np(stop_signal_), doing_);
+  stopped.exit_code = outcome.exit_code = 128 + stop_signal_.number;
+  stopped.message = fmt::format("stopped by {} at {}", stop_signal_.text(), doing_);
   outcome.reason = stopped.message;
   renderer_.on_event(stopped);
 }
@@ -292,7 +293,7 @@ JobOutcome Supervisor::report() {
   renderer_.finish();
   const std::vector<RankEnd> all = ends();
   const auto culprit = pick_culprit(all);
-  JobOutcome outcome{.stop_signal = stop_signal_,
+  JobOutcome outcome{.stop_signal = stop_signal_.number,
                      .first_step = first_step_,
                      .committed_step = committed_step_,
                      .committed = committed_,
@@ -305,7 +306,7 @@ JobOutcome Supervisor::report() {
     return outcome;
   }
   outcome.well = false;
-  if (stop_signal_ != 0 && (!culprit || all[*culprit].ended_by_us)) {
+  if (stop_signal_ && (!culprit || all[*culprit].ended_by_us)) {
     report_stop(outcome);
   } else if (!culprit ||
              (daemon_status_ && (all[*culprit].ended_by_us || is_consequence(all[*culprit])))) {

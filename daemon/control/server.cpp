@@ -132,7 +132,9 @@ Result<void> Server::Impl::watch_all() {
       loop_.add(checkpoints_->event_fd(), [this](uint32_t) { checkpoints_->run_completions(); }));
   return loop_.add(signals_.get(), [this](uint32_t) {
     signalfd_siginfo info{};
-    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) on_signal(info.ssi_signo);
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      on_signal(info.ssi_signo, info.ssi_pid, info.ssi_uid);
+    }
   });
 }
 

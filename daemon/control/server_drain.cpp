@@ -17,7 +17,9 @@ bool ended(const Run& run) noexcept { return run.state == shm::RunState::kAborte
 
 }  // namespace
 
-void Server::Impl::on_signal(uint32_t number) {
+void Server::Impl::on_signal(uint32_t number, int64_t pid, int64_t uid) {
+  log_event(Level::kInfo, "ctl", number == SIGHUP ? "asked to read its settings" : "asked to stop",
+            {{"signal", number}, {"pid", pid}, {"uid", uid}});
   if (number == SIGHUP) {
     on_reload_signal();
   } else {

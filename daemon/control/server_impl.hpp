@@ -61,7 +61,7 @@ class Server::Impl {
   void end_session(uint64_t id, const char* how);
 
   // server_drain.cpp
-  void on_signal(uint32_t number);
+  void on_signal(uint32_t number, int64_t pid, int64_t uid);
   void on_stop_signal();
   void on_reload_signal();
   void begin_drain();

@@ -120,7 +120,9 @@ TEST_F(RestartTest, SignalEndsTheWaitForADaemonAtOnce) {
       holds_within(kHang, [&] { return launch.err().find("restart 1 in") != std::string::npos; }));
   launch.kill(SIGINT);
   EXPECT_EQ(launch.wait(), 128 + SIGINT);
-  EXPECT_THAT(launch.err(), HasSubstr("stopped by SIGINT while waiting"));
+  EXPECT_THAT(launch.err(),
+              HasSubstr(fmt::format("stopped by SIGINT from pid {}, uid {} while waiting",
+                                    ::getpid(), ::getuid())));
 }
 
 TEST_F(RestartTest, SignalEndsTheBackoffAtOnce) {
@@ -137,7 +139,10 @@ TEST_F(RestartTest, SignalEndsTheBackoffAtOnce) {
   EXPECT_EQ(story.code, 128 + SIGTERM);
   EXPECT_LT(Clock::now() - asked, std::chrono::seconds(25));  // not the whole wait
   EXPECT_EQ(story.restarts().size(), 0u);
-  EXPECT_THAT(story.err, HasSubstr("stopped by SIGTERM while waiting to restart the job"));
+  EXPECT_THAT(story.err,
+              HasSubstr(fmt::format(
+                  "stopped by SIGTERM from pid {}, uid {} while waiting to restart the job",
+                  ::getpid(), ::getuid())));
 }
 
 TEST_F(RestartTest, KilledLauncherLeavesNothingInTheBackoff) {

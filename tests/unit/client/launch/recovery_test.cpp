@@ -27,7 +27,9 @@ TEST(PauseFor, SignalEndsItAtOnceWithItsExitCode) {
   ASSERT_FALSE(sut);
   EXPECT_LT(Clock::now() - begin, std::chrono::minutes(1));  // a hang, not a slow machine
   EXPECT_EQ(static_cast<int>(sut.error().exit), 128 + SIGTERM);
-  EXPECT_EQ(sut.error().message, "stopped by SIGTERM while waiting to restart the job");
+  EXPECT_EQ(sut.error().message,
+            fmt::format("stopped by SIGTERM from pid {}, uid {} while waiting to restart the job",
+                        ::getpid(), ::getuid()));
 }
 
 TEST(AwaitDaemon, SaysWhereItWaitedAndHowLong) {

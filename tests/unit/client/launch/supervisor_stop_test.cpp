@@ -149,7 +149,11 @@ TEST(SupervisorStop, SecondSignalEndsRanksThatAreStillAtIt) {
   const auto pids = launcher.rank_pids(1);
   ASSERT_EQ(pids.size(), 1u);
   ::kill(launcher.pid(), SIGTERM);
-  ASSERT_EQ(launcher.lines(1).size(), 1u);  // the remark: the first signal is taken
+  const auto remark = launcher.lines(1);  // the first signal is taken
+  ASSERT_EQ(remark.size(), 1u);
+  EXPECT_THAT(remark[0],
+              HasSubstr(fmt::format("asked to stop (SIGTERM from pid {}, uid {}), 1 ranks",
+                                    ::getpid(), ::getuid())));
   ::kill(launcher.pid(), SIGTERM);
   EXPECT_EQ(launcher.exit_code(), 143);
   EXPECT_TRUE(is_gone(pids[0]));
