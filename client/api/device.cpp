@@ -144,7 +144,7 @@ Result<void> Device::Impl::wait_complete() {
     if (state == shm::RunState::kRunning) return {};
     if (state == shm::RunState::kAborted) {
       const auto code = static_cast<Code>(board().abort.code);
-      return tl::unexpected(Error{code, shm::get_text(board().abort.text), default_exit(code)});
+      return tl::unexpected(Error{code, shm::get_text(board().abort.text), abort_exit(code)});
     }
     if (failed.load(std::memory_order_acquire)) {
       const std::lock_guard lock(mutex);

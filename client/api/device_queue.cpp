@@ -48,7 +48,7 @@ Error DeviceQueue::run_error() const {
   if (!aborted(*place_.board)) return place_.failure();
   const auto& abort = place_.board->abort;
   const auto code = static_cast<Code>(abort.code);
-  return Error{code, shm::get_text(abort.text), default_exit(code)};
+  return Error{code, shm::get_text(abort.text), abort_exit(code)};
 }
 
 bool DeviceQueue::over() const noexcept {

@@ -341,7 +341,7 @@ void EngineRun::refuse_alone(Pending& pending, Code code, const std::string& tex
 Error EngineRun::abort(const RunFailure& failure) {
   aborted_ = true;
   Error error{failure.code, failure.complete ? failure.what : failure.what + " " + situation(),
-              default_exit(failure.code)};
+              abort_exit(failure.code)};
   for (Running& running : pool_) {
     if (!running.busy) continue;
     // Unclaimed slices are taken out of reach and counted as done; those in progress end by

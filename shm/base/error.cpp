@@ -37,6 +37,10 @@ std::string_view code_name(Code code) noexcept {
   return "unknown";
 }
 
+Exit abort_exit(Code code) noexcept {
+  return code == Code::kDataLoss ? Exit::kIo : default_exit(code);
+}
+
 Exit default_exit(Code code) noexcept {
   switch (code) {
     case Code::kInvalidArgument:

@@ -50,6 +50,10 @@ enum class Exit : uint8_t {
 /// The exit code that a program ends with when nothing more specific was chosen.
 [[nodiscard]] Exit default_exit(Code code) noexcept;
 
+/// The same for the end of a run, where data_loss says that the memory of a replica was damaged:
+/// that is no property of the job's data, and the next attempt may well succeed.
+[[nodiscard]] Exit abort_exit(Code code) noexcept;
+
 /// A failure: what was tried, with which values, what was expected, what to do.
 struct Error {
   Code code = Code::kInternal;

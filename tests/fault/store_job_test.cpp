@@ -170,7 +170,7 @@ class ReplicaCheckTest : public StoreJobTest {};
 TEST_F(ReplicaCheckTest, FlippedBitIsFoundAtTheNextCheckWithRankAndTensor) {
   const Outcome got =
       launch_with("rank3/train.flip_a_bit=garbage@4", {"train.check_replicas_every=3"});
-  EXPECT_EQ(got.code, 65) << got.err;
+  EXPECT_EQ(got.code, 74) << got.err;
   EXPECT_THAT(got.err,
               testing::ContainsRegex("replica check at step 6: rank 3's parameter '[a-z0-9.]+'"));
   EXPECT_THAT(got.err, HasSubstr("differs from that of the 3 other ranks that agree"));
@@ -180,19 +180,37 @@ TEST_F(ReplicaCheckTest, FlippedBitIsFoundAtTheNextCheckWithRankAndTensor) {
 TEST_F(ReplicaCheckTest, FlippedBitOfRankZeroIsRankZeros) {
   const Outcome got =
       launch_with("rank0/train.flip_a_bit=garbage@4", {"train.check_replicas_every=3"});
-  EXPECT_EQ(got.code, 65) << got.err;
+  EXPECT_EQ(got.code, 74) << got.err;
   EXPECT_THAT(got.err, HasSubstr("replica check at step 6: rank 0's parameter '"));
 }
 
 TEST_F(ReplicaCheckTest, WithoutChecksACheckpointFindsItAndNothingIsSaved) {
   const Outcome got = launch_with("rank2/train.flip_a_bit=garbage@6", {"checkpoint.every_steps=4"});
-  EXPECT_EQ(got.code, 65) << got.err;
+  EXPECT_EQ(got.code, 74) << got.err;
   EXPECT_THAT(got.err, HasSubstr("replica check at step 8: rank 2's "));
   EXPECT_THAT(steps_on_disk(), testing::ElementsAre("step-4"));
   // The next launch goes on from the one before, to the same end as a run that was not disturbed.
   const std::string straight = straight_digest({});
   const client::DoneEvent end = done({});
   EXPECT_EQ(end.weights_digest, straight);
+}
+
+// A damaged memory is no mistake of the job: the next attempt has another.
+TEST_F(ReplicaCheckTest, DamagedReplicaIsRestartedToTheSameBits) {
+  const std::string straight = straight_digest({"checkpoint.every_steps=4"});
+  // At the thirteenth step of an attempt: the next one has four left.
+  const Outcome got = npu({"launch", job(), "-o", "json", "--set", "checkpoint.every_steps=4",
+                           "--max-restarts", "1", "--restart-backoff", "0.1"},
+                          {"NPU_FAILPOINTS=rank2/train.flip_a_bit=garbage@13"});
+  EXPECT_EQ(got.code, 0) << got.err;
+  const auto events = events_of(got.out);
+  const auto restarts = all<client::RestartEvent>(events);
+  ASSERT_EQ(restarts.size(), 1u) << got.err;
+  EXPECT_THAT(restarts[0].reason, HasSubstr("replica check at step 16: rank 2's"));
+  EXPECT_EQ(restarts[0].step, 12);
+  const auto end = last<client::DoneEvent>(events);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->weights_digest, straight);
 }
 
 TEST_F(ReplicaCheckTest, ChecksChangeNoBitOfASoundJob) {
