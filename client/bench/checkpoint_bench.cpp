@@ -16,14 +16,16 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Checkpoints and steps of rank 0, the first checkpoint and what comes before it left out.
+/// Checkpoints and steps of rank 0; the first checkpoint, what comes before it and the one at the
+/// job's end are left out.
 class CheckpointWatch final : public EventSink {
  public:
   explicit CheckpointWatch(const CheckpointBenchOptions& options) : options_(options) {}
 
   void on_event(const Event& event) override {
     if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
-      if (checkpoint->step <= options_.every) return;
+      // The last one has no step to hide behind.
+      if (checkpoint->step <= options_.every || checkpoint->step % options_.every != 0) return;
       stall_ms_.push_back(checkpoint->stall_ms);
       durable_ms_.push_back(checkpoint->durable_ms);
       bytes_ = checkpoint->bytes;
@@ -68,7 +70,7 @@ config::Job checkpoint_bench_job(const CheckpointBenchOptions& o) {
                                 .classes = o.classes,
                                 .ranks = static_cast<uint32_t>(o.ranks),
                                 .batch = o.batch,
-                                .steps = o.every * (o.checkpoints + 1),
+                                .steps = o.every * (o.checkpoints + 1) + 1,
                                 .image_size = o.image_size,
                                 .channels = o.channels});
   job.train.eval_every = job.train.epochs;  // no validation, and nothing is the best

@@ -11,7 +11,6 @@
 namespace npu::client {
 namespace {
 
-constexpr uint32_t kIdle = 0, kWorking = 1, kEnding = 2;
 // Ranks are at most a commit and a check apart, so that a table is read before it is used again.
 constexpr uint64_t kOpenCommits = 4;
 
@@ -76,9 +75,8 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::create(model::Network& netwo
 
 Checkpointer::~Checkpointer() {
   if (!helper_.joinable()) return;
-  settle();
-  busy_.store(kEnding, std::memory_order_release);
-  shm::futex_wake(busy_, 1);
+  wait_until_idle();
+  enter(kEnding);
   helper_.join();
 }
 
@@ -94,7 +92,7 @@ void Checkpointer::copy_moving_state() {
 }
 
 void Checkpointer::start(const Request& request) {
-  settle();
+  wait_until_idle();
   copy_moving_state();
   commit_ = {};
   commit_.step = request.step;
@@ -109,17 +107,28 @@ void Checkpointer::start(const Request& request) {
   current_->step = request.step;
   current_->best = request.best;
   current_->check_only = request.check_only;
-  busy_.store(kWorking, std::memory_order_release);  // pairs with the acquire in help()
-  shm::futex_wake(busy_, 1);
   current_->stall_ms = ms_since(request.begin);
+  enter(kCopying);
 }
 
-void Checkpointer::wait_for_helper() noexcept {
+/// Pairs with the acquires in help(), settle() and wait_while().
+void Checkpointer::enter(uint32_t state) noexcept {
+  busy_.store(state, std::memory_order_release);
+  shm::futex_wake(busy_, 1);
+}
+
+void Checkpointer::wait_while(uint32_t state) noexcept {
+  if (busy_.load(std::memory_order_acquire) != state) return;
   const auto begin = Clock::now();
-  while (busy_.load(std::memory_order_acquire) == kWorking) {
-    shm::futex_wait(busy_, kWorking, shm::kWaitSlice);
+  while (busy_.load(std::memory_order_acquire) == state) {
+    shm::futex_wait(busy_, state, shm::kWaitSlice);
   }
   current_->stall_ms += ms_since(begin);
+}
+
+void Checkpointer::wait_until_idle() noexcept {
+  wait_while(kCopying);
+  wait_while(kHashing);
 }
 
 void Checkpointer::help() {
@@ -131,8 +140,7 @@ void Checkpointer::help() {
       continue;
     }
     hand_over();
-    busy_.store(kIdle, std::memory_order_release);  // pairs with the acquire in settle()
-    shm::futex_wake(busy_, 1);
+    enter(kIdle);
   }
 }
 
@@ -140,21 +148,20 @@ void Checkpointer::help() {
 void Checkpointer::hand_over() {
   const auto entries = network_.state();
   shm::CheckpointCommit& commit = commit_;
-  if (commit.check_only == 0) {
-    if (!stages_.empty()) {
-      const shm::CheckpointCommit told =
-          stages_[saves_ % kStages].fill(exporter_, entries, source_);
-      commit.weights_digest = told.weights_digest;
-      commit.table_offset = told.table_offset;
-      commit.table_count = told.table_count;
-      commit.state_offset = told.state_offset;
-      commit.state_bytes = told.state_bytes;
-    }
-    ++saves_;
+  const bool stages = commit.check_only == 0 && !stages_.empty();
+  SnapshotStage* const stage = stages ? &stages_[saves_ % kStages] : nullptr;
+  if (stage != nullptr) stage->copy(exporter_, entries, source_);
+  if (!rows_.empty()) rows_[commits_ % rows_.size()].fill(exporter_, entries, source_, commit);
+  enter(kHashing);
+  if (stage != nullptr) {
+    const shm::CheckpointCommit told = stage->describe(entries);
+    commit.weights_digest = told.weights_digest;
+    commit.table_offset = told.table_offset;
+    commit.table_count = told.table_count;
+    commit.state_offset = told.state_offset;
+    commit.state_bytes = told.state_bytes;
   }
-  if (!rows_.empty()) {
-    rows_[commits_ % rows_.size()].fill(exporter_, entries, source_, commit);
-  }
+  if (commit.check_only == 0) ++saves_;
   ++commits_;
   NPU_FAILPOINT("train.before_commit");
   current_->future = device_.commit_checkpoint(commit);
@@ -169,7 +176,7 @@ size_t Checkpointer::staged() const noexcept {
 Result<void> Checkpointer::make_room(EventSink* events) {
   NPU_TRY_VOID(emit(events, false));
   while (staged() >= kStages) {
-    settle();
+    wait_until_idle();
     Pending oldest = std::move(pending_.front());
     pending_.pop_front();
     NPU_TRY_VOID(take(oldest, events));
@@ -178,7 +185,7 @@ Result<void> Checkpointer::make_room(EventSink* events) {
 }
 
 Result<void> Checkpointer::emit(EventSink* events, bool wait) {
-  if (wait) settle();
+  if (wait) wait_until_idle();
   while (!pending_.empty()) {
     // The newest one is not in the daemon's hands yet.
     if (pending_.size() == 1 && busy_.load(std::memory_order_acquire) != kIdle) break;

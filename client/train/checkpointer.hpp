@@ -1,5 +1,5 @@
 // Checkpoints and replica checks of one rank, made beside training: a helper thread copies and
-// hashes while the next step computes; only what changes the weights waits for it.
+// hashes while the next step computes; what changes the weights waits until they are copied.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,7 @@ class Checkpointer {
     int64_t step = 0;
     uint32_t keep = 1;
     bool best = false;
-    bool check_only = false;   // compare the replicas, save nothing
+    bool check_only = false;  // compare the replicas, save nothing
     std::string state_json{};  // where a stage is filled: at most SnapshotStage::kStateBytes
     Clock::time_point begin = Clock::now();  // since when the rank is held up
   };
@@ -59,8 +59,8 @@ class Checkpointer {
   /// Waits until the helper needs the weights no more. Cost: one load while there is nothing to
   /// wait for.
   void settle() noexcept {
-    if (busy_.load(std::memory_order_acquire) != 0) [[unlikely]]
-      wait_for_helper();
+    if (busy_.load(std::memory_order_acquire) == kCopying) [[unlikely]]
+      wait_while(kCopying);
   }
 
   /// Until a stage is free, tells of what became durable. Errors: emit()'s.
@@ -70,8 +70,8 @@ class Checkpointer {
   /// snapshot: something wrote where nobody should); a snapshot that was refused.
   [[nodiscard]] Result<void> emit(EventSink* events, bool wait);
 
-  /// After emit() of all: whether the last checkpoint is durable. Errors: as the store said, with
-  /// its exit code: 73 for want of room or permission, 74 for a disk that fails.
+  /// After emit() of all: whether the last checkpoint is durable. Errors: as the store
+  /// said, with its exit code: 73 for want of room or permission, 74 for a disk that fails.
   [[nodiscard]] Result<void> verdict() const;
   /// Path of the newest durable one of this process, empty if there is none.
   [[nodiscard]] const std::string& newest() const noexcept { return newest_; }
@@ -87,10 +87,16 @@ class Checkpointer {
 
   Checkpointer(model::Network& network, const WeightAverage* average, Device& device,
                model::StateExporter exporter);
+  // What the helper is at. Hashing reads what was copied; the weights may change again.
+  static constexpr uint32_t kIdle = 0, kCopying = 1, kHashing = 2, kEnding = 3;
+
   void copy_moving_state();
-  void wait_for_helper() noexcept;
+  void wait_while(uint32_t state) noexcept;
+  /// Until the message is on its way, too.
+  void wait_until_idle() noexcept;
   void help();
   void hand_over();
+  void enter(uint32_t state) noexcept;
   [[nodiscard]] size_t staged() const noexcept;
   [[nodiscard]] Result<void> take(Pending& over, EventSink* events);
   [[nodiscard]] Result<void> failed(int64_t step, const Error& error, EventSink* events);
@@ -116,8 +122,8 @@ class Checkpointer {
   std::optional<Error> failure_;
   int64_t failed_step_ = 0;
 
-  // 1: the helper works, 2: it is to end. Written by the rank to start it, by the helper when done.
-  std::atomic<uint32_t> busy_{0};
+  // Written by the rank to start the helper and to end it, by the helper in between.
+  std::atomic<uint32_t> busy_{kIdle};
   std::thread helper_;
 };
 

@@ -29,7 +29,8 @@ CheckpointPlan checkpoint_plan(const config::Job& job, int rank) {
   const bool saves = saves_checkpoints(job);
   return {.stages = rank == 0 && saves,
           .compares = job.world() > 1 && (saves || job.train.check_replicas_every > 0),
-          .parts = {.buffers = job.model.bn_buffers != config::BnBuffers::kLocal,
+          // Rank 0's count, unless the mean does: what others have is theirs until a validation.
+          .parts = {.buffers = job.model.bn_buffers == config::BnBuffers::kMean,
                     .average = job.train.ema_decay > 0}};
 }
 
@@ -375,7 +376,8 @@ Result<void> Replica::commit(const TrainState& state, bool best, EventSink* even
   Checkpointer::Request request{
       .step = state.global_step, .keep = static_cast<uint32_t>(job_.checkpoint.keep), .best = best};
   NPU_TRY_VOID(checkpointer_->make_room(events));
-  NPU_TRY_VOID(share_buffers());
+  // Rank 0 has what is saved, unless it is the mean: then all must come, which holds up the first.
+  if (job_.model.bn_buffers == config::BnBuffers::kMean) NPU_TRY_VOID(share_buffers());
   if (rank() == 0) {
     request.state_json = state_to_json(state, identity_of(job_, classes_));
     if (request.state_json.size() > SnapshotStage::kStateBytes) {

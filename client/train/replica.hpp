@@ -39,7 +39,8 @@ class Replica {
 
   /// Brings the BN buffers together as model.bn_buffers says, before they are looked at: rank0, all
   /// ranks get rank 0's, as DistributedDataParallel's broadcast_buffers has it; mean, all get the
-  /// mean; local, nothing moves. A second call without a step in between does nothing.
+  /// mean; local, nothing moves. A checkpoint looks at rank 0's only, so it needs none of it but
+  /// the mean. A second call without a step in between does nothing.
   [[nodiscard]] Result<void> share_buffers();
 
   /// From here on the network is the one that is validated: with the buffers that a checkpoint

@@ -17,7 +17,7 @@ namespace npu::client {
 class ReplicaRows {
  public:
   struct Parts {
-    bool buffers = true;  // false: each rank has its own
+    bool buffers = true;  // false: each rank may have its own
     bool average = false;
   };
 

@@ -126,37 +126,34 @@ class StageWriter {
         table_(table),
         exporter_(exporter) {}
 
-  /// Entry i out of memory of its kind; returns its bytes.
-  std::span<const std::byte> parameter(size_t i, const StateEntry& e, std::span<const float> flat,
-                                       uint8_t file, const std::string& name) {
+  /// Entry i out of memory of its kind.
+  void parameter(size_t i, const StateEntry& e, std::span<const float> flat, uint8_t file,
+                 const std::string& name) {
     exporter_.parameter(i, flat, {reinterpret_cast<float*>(base_ + at_), e.count});
-    return add(e, name, file);
+    add(e, name, file);
   }
-  std::span<const std::byte> buffer(size_t i, const StateEntry& e, std::span<const float> buffers,
-                                    uint8_t file, const std::string& name) {
+  void buffer(size_t i, const StateEntry& e, std::span<const float> buffers, uint8_t file,
+              const std::string& name) {
     const auto values = exporter_.buffer(i, buffers);
     std::memcpy(base_ + at_, values.data(), values.size_bytes());
-    return add(e, name, file);
+    add(e, name, file);
   }
-  std::span<const std::byte> counter(const StateEntry& e, int64_t value) {
+  void counter(const StateEntry& e, int64_t value) {
     std::memcpy(base_ + at_, &value, sizeof(value));
-    return add(e, e.name, 0);
+    add(e, e.name, 0);
   }
 
   [[nodiscard]] size_t rows() const noexcept { return row_; }
 
  private:
-  std::span<const std::byte> add(const StateEntry& e, const std::string& name, uint8_t file) {
-    const std::span<const std::byte> bytes(base_ + at_, entry_bytes(e));
+  void add(const StateEntry& e, const std::string& name, uint8_t file) {
     shm::SnapshotTensor& r = table_[row_++];
     r = {};
     describe(r, e, name);
     r.file = file;
     r.offset = data_offset_ + at_;
-    r.bytes = bytes.size();
-    r.digest = xxh3_64(bytes);
-    at_ += aligned(bytes.size());
-    return bytes;
+    r.bytes = entry_bytes(e);
+    at_ += aligned(r.bytes);
   }
 
   std::byte* base_;
@@ -171,24 +168,21 @@ constexpr uint8_t kModel = 0, kOptimizer = 1;  // files
 
 }  // namespace
 
-shm::CheckpointCommit SnapshotStage::fill(model::StateExporter& exporter,
-                                          std::span<const StateEntry> entries,
-                                          const SnapshotSource& from) {
+void SnapshotStage::copy(model::StateExporter& exporter, std::span<const StateEntry> entries,
+                         const SnapshotSource& from) {
   StageWriter out(data_, data_offset_, table_, exporter);
-  Xxh3 hash(Xxh3::Width::k64);
   for (size_t i = 0; i < entries.size(); ++i) {
     const StateEntry& e = entries[i];
-    hash_identity(hash, e);
     switch (e.kind) {
       case StateKind::kBatchesTracked:
-        hash.update(out.counter(e, from.batches_tracked[i]));
+        out.counter(e, from.batches_tracked[i]);
         break;
       case StateKind::kBuffer:
-        hash.update(out.buffer(i, e, from.buffers, kModel, e.name));
+        out.buffer(i, e, from.buffers, kModel, e.name);
         break;
       case StateKind::kParameter:
-        hash.update(out.parameter(i, e, from.parameters, kModel, e.name));
-        (void)out.parameter(i, e, from.momentum, kOptimizer, e.name);
+        out.parameter(i, e, from.parameters, kModel, e.name);
+        out.parameter(i, e, from.momentum, kOptimizer, e.name);
         break;
     }
     if (i == entries.size() / 2) NPU_FAILPOINT("train.stage_half_filled");
@@ -197,15 +191,30 @@ shm::CheckpointCommit SnapshotStage::fill(model::StateExporter& exporter,
     const StateEntry& e = entries[i];
     const std::string name = kAveragePrefix + e.name;
     if (e.kind == StateKind::kParameter) {
-      (void)out.parameter(i, e, from.average_parameters, kOptimizer, name);
+      out.parameter(i, e, from.average_parameters, kOptimizer, name);
     } else if (e.kind == StateKind::kBuffer) {
-      (void)out.buffer(i, e, from.average_buffers, kOptimizer, name);
+      out.buffer(i, e, from.average_buffers, kOptimizer, name);
     }
   }
+  rows_ = out.rows();
+}
+
+shm::CheckpointCommit SnapshotStage::describe(std::span<const StateEntry> entries) {
+  const auto* base = reinterpret_cast<const std::byte*>(data_.data());
+  Xxh3 weights(Xxh3::Width::k64);
+  auto entry = entries.begin();
+  for (shm::SnapshotTensor& row : table_.first(rows_)) {
+    const std::span bytes(base + (row.offset - data_offset_), row.bytes);
+    row.digest = xxh3_64(bytes);
+    if (row.file != kModel) continue;
+    // The model's rows come in the order of the entries, one each.
+    hash_identity(weights, *entry++);
+    weights.update(bytes);
+  }
   shm::CheckpointCommit commit{};
-  commit.weights_digest = hash.digest64();
+  commit.weights_digest = weights.digest64();
   commit.table_offset = table_offset_;
-  commit.table_count = static_cast<uint32_t>(out.rows());
+  commit.table_count = static_cast<uint32_t>(rows_);
   commit.state_offset = state_offset_;
   commit.state_bytes = state_bytes_;
   return commit;

@@ -45,13 +45,13 @@ class SnapshotStage {
   /// Takes the text of state.json, at most kStateBytes.
   void set_state(const std::string& json);
 
-  /// Copies the state into plain layout and describes it, with a digest a tensor: all of the
-  /// message but step, keep and what is about replicas. The average goes beside the momentum, as
-  /// `ema.<name>`. Cost: each byte is read and written once and hashed once, parameters and buffers
-  /// twice.
-  [[nodiscard]] shm::CheckpointCommit fill(model::StateExporter& exporter,
-                                           std::span<const model::StateEntry> entries,
-                                           const SnapshotSource& source);
+  /// Copies the state into plain layout; the average goes beside the momentum, as `ema.<name>`.
+  /// `source` may change afterwards. Cost: each byte is read and written once.
+  void copy(model::StateExporter& exporter, std::span<const model::StateEntry> entries,
+            const SnapshotSource& source);
+  /// Describes what was copied, with a digest a tensor: all of the message but step, keep and what
+  /// is about replicas. Cost: each byte is hashed once, parameters and buffers twice.
+  [[nodiscard]] shm::CheckpointCommit describe(std::span<const model::StateEntry> entries);
 
  private:
   std::span<float> data_;
@@ -59,6 +59,7 @@ class SnapshotStage {
   std::span<char> state_;
   uint64_t data_offset_ = 0, table_offset_ = 0, state_offset_ = 0;
   uint64_t state_bytes_ = 0;
+  size_t rows_ = 0;  // of the table, in use
 };
 
 /// What state.json says. Errors: as state_from_json.

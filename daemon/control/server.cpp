@@ -102,7 +102,7 @@ Result<void> Server::Impl::open(Listener listener) {
   log_event(Level::kInfo, "eng", "calibrated all-reduce costs",
             {{"threads", engine_->threads()}, {"model", engine_->costs().text()}});
   NPU_TRY(segments_, Worker::start("npud-segments"));
-  NPU_TRY(checkpoints_, Worker::start("npud-ckpt"));
+  NPU_TRY(checkpoints_, Worker::start("npud-ckpt", Worker::Priority::kRanks));
   NPU_TRY(signals_, signal_descriptor());
   NPU_TRY_VOID(take_reserve());
   launcher_ = ::getppid();

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/lockfree/spsc_queue.hpp>
@@ -25,12 +26,16 @@ struct Worker::Queues {
 Worker::Worker(UniqueFd event_fd)
     : event_fd_(std::move(event_fd)), queues_(std::make_unique<Queues>()) {}
 
-Result<std::unique_ptr<Worker>> Worker::start(const std::string& thread_name) {
+Result<std::unique_ptr<Worker>> Worker::start(const std::string& thread_name, Priority priority) {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd.valid()) return fail_errno("create a worker's eventfd");
   std::unique_ptr<Worker> worker(new Worker(std::move(fd)));
   Worker* raw = worker.get();
-  raw->thread_ = std::thread([raw] { raw->loop(); });
+  raw->thread_ = std::thread([raw, priority] {
+    // Of this thread alone. Where the process has no priority to give up it is refused, ignoring.
+    if (priority == Priority::kRanks) (void)::setpriority(PRIO_PROCESS, 0, 0);
+    raw->loop();
+  });
   ::pthread_setname_np(raw->thread_.native_handle(), thread_name.substr(0, 15).c_str());
   return worker;
 }

@@ -25,7 +25,12 @@ class Worker {
   /// Runs on the worker's thread; must not throw.
   using Task = std::function<Completion()>;
 
-  [[nodiscard]] static Result<std::unique_ptr<Worker>> start(const std::string& thread_name);
+  enum class Priority : uint8_t {
+    kDaemon,  // the process's, which goes before the ranks
+    kRanks,   // theirs: what it does is long, and nobody waits for it
+  };
+  [[nodiscard]] static Result<std::unique_ptr<Worker>> start(const std::string& thread_name,
+                                                             Priority priority = Priority::kDaemon);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

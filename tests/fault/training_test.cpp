@@ -54,7 +54,7 @@ TEST_F(TrainingFaultTest, RankKilledBeforeAnAllReduceLosesNothing) {
 }
 
 TEST_F(TrainingFaultTest, RankKilledInsideASubmissionLosesNothing) {
-  expect_named_and_resumed("coll.entry_half_written=kill@40", 0, "killed by SIGKILL",
+  expect_named_and_resumed("coll.entry_half_written=kill@30", 0, "killed by SIGKILL",
                            128 + SIGKILL);
 }
 
