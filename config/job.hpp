@@ -107,8 +107,9 @@ struct CollectivesConfig {
 };
 
 struct CheckpointConfig {
-  int every_epochs = 1;     // 0 = off
-  int64_t every_steps = 0;  // 0 = off
+  int every_epochs = 1;            // 0 = off
+  int64_t every_steps = 0;         // 0 = off
+  int64_t memory_every_steps = 0;  // in the daemon's memory; 0 = off
   int keep = 3;
   ResumeKind resume = ResumeKind::kAuto;
   std::string resume_path;                   // for kPath

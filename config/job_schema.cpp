@@ -152,6 +152,8 @@ void add_execution(std::vector<Field>& t, Job& job) {
                "epochs between checkpoints, 0 = none by epoch"});
   t.push_back({"checkpoint.every_steps", &k.every_steps, {0, 1e15}, {},
                "steps between checkpoints, 0 = none by step"});
+  t.push_back({"checkpoint.memory_every_steps", &k.memory_every_steps, {0, 1e15}, {},
+               "steps between checkpoints in the daemon's memory, which outlive the ranks but not the daemon; 0 = none"});
   t.push_back({"checkpoint.keep", &k.keep, {1, 1000}, {}, "newest checkpoints kept"});
   t.push_back({"checkpoint.resume", ResumeSlot{&k.resume, &k.resume_path}, {}, {},
                "auto: newest checkpoint of this name if any; best: its best one; never; or a path with a '/'"});

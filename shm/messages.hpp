@@ -163,7 +163,7 @@ struct CheckpointCommit {
   uint32_t keep;
   uint32_t best;        // 1: of the run's best epoch; rotation spares it
   uint32_t check_only;  // 1 on all ranks: the digests are compared, nothing is written
-  uint32_t reserved;
+  uint32_t memory;      // 1 on all ranks: kept in the daemon's memory, nothing is written
 };
 
 /// One part of a replica, in the arena of the sender (not a message of its own).
@@ -227,6 +227,8 @@ struct CheckpointRow {
 
 inline constexpr int64_t kNewestStep = -1;  // the newest valid one
 inline constexpr int64_t kBestStep = -2;
+inline constexpr int64_t kResumeStep =
+    -3;  // the newest valid one, on disk or in the daemon's memory
 
 struct CheckpointOpen {
   static constexpr MessageType kType = MessageType::kCheckpointOpen;

@@ -141,8 +141,10 @@ struct CheckpointFiles {
 
 inline constexpr int64_t kNewestStep = shm::kNewestStep;
 inline constexpr int64_t kBestStep = shm::kBestStep;
+inline constexpr int64_t kResumeStep = shm::kResumeStep;
 
-/// Opens `step` of `run`, or one of the above, after verifying it. Errors: not_found naming the
+/// Opens `step` of `run`, or one of the above, after verifying it; only kResumeStep finds one that
+/// is in the daemon's memory, whose path is then "memory:RUN/step-N". Errors: not_found naming the
 /// run; data_loss.
 [[nodiscard]] Result<CheckpointFiles> open_checkpoint(const std::string& socket,
                                                       const std::string& run, int64_t step);

@@ -30,8 +30,8 @@ class RestartBudget {
  public:
   explicit RestartBudget(const RestartPolicy& policy) noexcept : policy_(policy) {}
 
-  /// A checkpoint of `step` became durable. Above all earlier ones it is progress: the whole budget
-  /// and the shortest wait are back.
+  /// A checkpoint of `step` became durable, or is in the daemon's memory. Above all earlier ones it
+  /// is progress: the whole budget and the shortest wait are back.
   void note_checkpoint(int64_t step) noexcept;
 
   /// Takes one restart and says how long to wait before it; nothing when none is left.

@@ -175,6 +175,8 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&*event)) {
     committed_ = checkpoint->path;
     committed_step_ = std::max(committed_step_, checkpoint->step);
+  } else if (const auto* in_memory = std::get_if<MemoryCheckpointEvent>(&*event)) {
+    committed_step_ = std::max(committed_step_, in_memory->step);
   } else if (const auto* start = std::get_if<StartEvent>(&*event)) {
     first_step_ = start->resumed_step.value_or(1);
   }

@@ -44,8 +44,8 @@ struct JobOutcome {
   bool well = true;                 // every rank finished, or stopped as asked
   std::string reason{};             // if not: who failed first and how, in one line
   int64_t first_step = 1;           // that rank 0 said it begins with
-  int64_t committed_step = -1;      // of the highest checkpoint, -1 if there was none
-  std::string committed{};          // path of the last one
+  int64_t committed_step = -1;      // of the highest checkpoint, on disk or in memory; -1: none
+  std::string committed{};          // path of the last one on disk
   std::optional<DoneEvent> done{};  // what rank 0 said at its end
 };
 

@@ -98,6 +98,14 @@ struct CheckpointEvent {
   double stall_ms = 0, durable_ms = 0;
 };
 
+/// A checkpoint in the daemon's memory.
+struct MemoryCheckpointEvent {
+  int64_t step = 0;
+  uint64_t bytes = 0;
+  double stall_ms = 0;   // how long the rank was held up by it
+  double copied_ms = 0;  // the daemon's part
+};
+
 /// Something went wrong that does not end the job.
 struct WarningEvent {
   int64_t step = 0;
@@ -139,9 +147,9 @@ struct DoneEvent {
   std::optional<bool> verified;  // the checkpoint, read back; the launcher's word, not a rank's
 };
 
-using Event =
-    std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent, CheckpointEvent,
-                 RestartEvent, ErrorEvent, DoneEvent, EvalEvent, WarningEvent>;
+using Event = std::variant<StartEvent, StepEvent, ValStepEvent, OverflowEvent, EpochEvent,
+                           CheckpointEvent, RestartEvent, ErrorEvent, DoneEvent, EvalEvent,
+                           WarningEvent, MemoryCheckpointEvent>;
 
 /// One line of JSON without the newline: {"schema":1,"type":"step",...}. NaN and infinities become
 /// null.

@@ -67,6 +67,11 @@ void visit(auto&& f, Is<CheckpointEvent> auto& e) {
   f("stall_ms", e.stall_ms), f("durable_ms", e.durable_ms);
 }
 
+void visit(auto&& f, Is<MemoryCheckpointEvent> auto& e) {
+  f("step", e.step), f("bytes", e.bytes);
+  f("stall_ms", e.stall_ms), f("copied_ms", e.copied_ms);
+}
+
 void visit(auto&& f, Is<WarningEvent> auto& e) { f("step", e.step), f("message", e.message); }
 
 void visit(auto&& f, Is<RestartEvent> auto& e) {
@@ -96,7 +101,7 @@ void visit(auto&& f, Is<EvalEvent> auto& e) {
 // In the order of the variant's alternatives.
 constexpr const char* kTypeNames[] = {"start", "step",       "val_step", "overflow",
                                       "epoch", "checkpoint", "restart",  "error",
-                                      "done",  "eval",       "warning"};
+                                      "done",  "eval",       "warning",  "memory_checkpoint"};
 static_assert(std::size(kTypeNames) == std::variant_size_v<Event>);
 
 struct Writer {

@@ -33,6 +33,7 @@ void TextRenderer::on_event(const Event& event) {
             print(out_, format_epoch(e));
           },
           [&](const CheckpointEvent& e) { print(out_, format_checkpoint(e)); },
+          [&](const MemoryCheckpointEvent&) {},  // often, and nothing to look at
           [&](const WarningEvent& e) { print(err_, "warning: " + e.message); },
           [&](const RestartEvent& e) { print(err_, format_restart(e)); },
           [&](const ErrorEvent&) {},  // whoever ends the job says it in a sentence of its own

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "shm/base/failpoint.hpp"
 #include "shm/futex.hpp"
@@ -99,6 +100,7 @@ void Checkpointer::start(const Request& request) {
   commit_.keep = request.keep;
   commit_.best = request.best ? 1 : 0;
   commit_.check_only = request.check_only ? 1 : 0;
+  commit_.memory = request.to == SaveTo::kMemory ? 1 : 0;
   if (!request.check_only && !stages_.empty()) {
     NPU_CHECK(staged() < kStages);
     stages_[saves_ % kStages].set_state(request.state_json);
@@ -107,6 +109,7 @@ void Checkpointer::start(const Request& request) {
   current_->step = request.step;
   current_->best = request.best;
   current_->check_only = request.check_only;
+  current_->to = request.to;
   current_->stall_ms = ms_since(request.begin);
   enter(kCopying);
 }
@@ -203,9 +206,13 @@ Result<void> Checkpointer::take(Pending& over, EventSink* events) {
   if (!report) {
     if (const auto end = device_.failure()) return tl::unexpected(*end);
     if (over.check_only || !may_pass(report.error())) return tl::unexpected(report.error());
-    return failed(over.step, report.error(), events);
   }
   if (over.check_only) return {};
+  if (over.to == SaveTo::kMemory) {
+    take_memory(over, report, events);
+    return {};
+  }
+  if (!report) return failed(over.step, report.error(), events);
   failures_ = 0;
   failure_.reset();
   newest_ = report->path;
@@ -214,6 +221,22 @@ Result<void> Checkpointer::take(Pending& over, EventSink* events) {
                                      over.stall_ms, report->durable_ms});
   }
   return {};
+}
+
+/// What did not fit into memory is on disk sooner or later; it is said once, not every few steps.
+void Checkpointer::take_memory(const Pending& over, const Result<CheckpointReport>& report,
+                               EventSink* events) {
+  const bool said = std::exchange(memory_failed_, !report);
+  if (events == nullptr) return;
+  if (report) {
+    events->on_event(
+        MemoryCheckpointEvent{report->step, report->bytes, over.stall_ms, report->durable_ms});
+  } else if (!said) {
+    events->on_event(WarningEvent{
+        over.step, fmt::format("checkpoint of step {} in memory failed: {}; training goes on, a "
+                               "failure costs the steps since the last one that worked",
+                               over.step, report.error().message)});
+  }
 }
 
 Result<void> Checkpointer::failed(int64_t step, const Error& error, EventSink* events) {

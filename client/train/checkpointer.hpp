@@ -20,16 +20,22 @@ namespace npu::client {
 
 inline constexpr size_t kStages = 2;  // one being written by the daemon, one being filled
 
+/// Where a snapshot goes.
+enum class SaveTo : uint8_t {
+  kDisk,
+  kMemory,  // of the daemon: outlives the ranks, not the daemon
+};
+
 /// What a rank does at a checkpoint.
 struct CheckpointPlan {
-  bool stages = false;    // it stages the snapshot: rank 0 of a job that saves
+  bool stages = false;    // it stages the snapshot: rank 0 of a job that saves, wherever
   bool compares = false;  // there is another rank to be equal to
   ReplicaRows::Parts parts;
 };
 
 /// Invariants: (1) between start() and settle() nobody changes parameters, momentum or the average;
 /// (2) a stage is filled only after the commit that used it is over; (3) a checkpoint that could
-/// not be written does not end the job, unless it is the last one. Thread: the rank's.
+/// not be written does not end the job, unless it is the last one on disk. Thread: the rank's.
 class Checkpointer {
  public:
   /// Arena bytes that create() takes.
@@ -49,6 +55,7 @@ class Checkpointer {
     uint32_t keep = 1;
     bool best = false;
     bool check_only = false;  // compare the replicas, save nothing
+    SaveTo to = SaveTo::kDisk;
     std::string state_json{};  // where a stage is filled: at most SnapshotStage::kStateBytes
     Clock::time_point begin = Clock::now();  // since when the rank is held up
   };
@@ -70,7 +77,7 @@ class Checkpointer {
   /// snapshot: something wrote where nobody should); a snapshot that was refused.
   [[nodiscard]] Result<void> emit(EventSink* events, bool wait);
 
-  /// After emit() of all: whether the last checkpoint is durable. Errors: as the store
+  /// After emit() of all: whether the last checkpoint on disk is durable. Errors: as the store
   /// said, with its exit code: 73 for want of room or permission, 74 for a disk that fails.
   [[nodiscard]] Result<void> verdict() const;
   /// Path of the newest durable one of this process, empty if there is none.
@@ -81,6 +88,7 @@ class Checkpointer {
     int64_t step = 0;
     bool best = false;
     bool check_only = false;
+    SaveTo to = SaveTo::kDisk;
     double stall_ms = 0;                           // how long the rank was held up by it
     std::future<Result<CheckpointReport>> future;  // the helper's until it is idle again
   };
@@ -99,6 +107,7 @@ class Checkpointer {
   void enter(uint32_t state) noexcept;
   [[nodiscard]] size_t staged() const noexcept;
   [[nodiscard]] Result<void> take(Pending& over, EventSink* events);
+  void take_memory(const Pending& over, const Result<CheckpointReport>& report, EventSink* events);
   [[nodiscard]] Result<void> failed(int64_t step, const Error& error, EventSink* events);
 
   model::Network& network_;
@@ -118,7 +127,8 @@ class Checkpointer {
   Pending* current_ = nullptr;
 
   std::string newest_;
-  int failures_ = 0;  // in a row
+  int failures_ = 0;            // in a row, on disk
+  bool memory_failed_ = false;  // the last one in memory
   std::optional<Error> failure_;
   int64_t failed_step_ = 0;
 

@@ -118,7 +118,7 @@ void flip_a_bit(Replica& replica) {
 
 Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochOptions& o,
                                 TrainState& state, EventSink& events,
-                                const std::function<Result<void>(const TrainState&)>& save) {
+                                const std::function<Result<void>(SaveTo)>& save) {
   const Job& job = replica.job();
   NPU_TRY(data::Pass pass, train_pass(replica, feed, o.epoch, state.step_in_epoch));
   feed.loader.begin(std::move(pass));
@@ -151,9 +151,11 @@ Result<EpochResult> train_epoch(Replica& replica, const Feed& feed, const EpochO
     result.stopped = state.global_step >= o.stop_at_step;
     result.interrupted = metrics.stop;
     if (result.stopped || result.interrupted) break;
-    if (is_due(o.checkpoint_every_steps, state.global_step) &&
-        state.step_in_epoch < o.steps_per_epoch) {
-      NPU_TRY_VOID(save(state));  // the replicas are compared there, too
+    const bool goes_on = state.step_in_epoch < o.steps_per_epoch;
+    if (goes_on && is_due(o.checkpoint_every_steps, state.global_step)) {
+      NPU_TRY_VOID(save(SaveTo::kDisk));  // the replicas are compared there, too
+    } else if (goes_on && is_due(o.memory_every_steps, state.global_step)) {
+      NPU_TRY_VOID(save(SaveTo::kMemory));
     } else if (is_due(job.train.check_replicas_every, state.global_step)) {
       replica.check(state.global_step);
     }

@@ -40,7 +40,8 @@ struct EpochOptions {
   std::function<double(int64_t step_in_epoch)> lr;  // learning rate of a step, counted from 0
   int64_t stop_at_step = INT64_MAX;                 // global step after which training ends
   int64_t checkpoint_every_steps = 0;               // 0 = never
-  bool validation_follows = true;                   // else the next epoch: what the loader prepares ahead
+  int64_t memory_every_steps = 0;                   // checkpoints in memory; 0 = never
+  bool validation_follows = true;  // else the next epoch: what the loader prepares ahead
 };
 
 struct EpochResult {
@@ -52,11 +53,12 @@ struct EpochResult {
 
 /// Trains from state.step_in_epoch to the end of the epoch, to stop_at_step, or to the end of the
 /// step in which a rank is asked to stop: the same one on all ranks. On return `state`
-/// says what is next. `save` makes a checkpoint of the state it is given. Errors: as collectives,
+/// says what is next. `save` makes a checkpoint of it. Errors: as collectives,
 /// loader and daemon say; failed_precondition (exit 65) when the loss is not finite.
-[[nodiscard]] Result<EpochResult> train_epoch(
-    Replica& replica, const Feed& feed, const EpochOptions& options, TrainState& state,
-    EventSink& events, const std::function<Result<void>(const TrainState&)>& save);
+[[nodiscard]] Result<EpochResult> train_epoch(Replica& replica, const Feed& feed,
+                                              const EpochOptions& options, TrainState& state,
+                                              EventSink& events,
+                                              const std::function<Result<void>(SaveTo)>& save);
 
 struct ValResult {
   double loss = 0, acc1 = 0, acc5 = 0;  // percent

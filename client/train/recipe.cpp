@@ -115,6 +115,10 @@ bool saves_checkpoints(const Job& job) noexcept {
   return !job.train.evaluate && (job.checkpoint.every_epochs > 0 || job.checkpoint.every_steps > 0);
 }
 
+bool keeps_in_memory(const Job& job) noexcept {
+  return !job.train.evaluate && job.checkpoint.memory_every_steps > 0;
+}
+
 ReductionForm reduction_form(const Job& job) {
   const int passes = job.train.accumulate;
   if (!is_tf(job)) return {ReduceOp::kMean, 1.0F / static_cast<float>(passes)};

@@ -24,6 +24,8 @@ namespace npu::client {
 
 /// The job writes checkpoints at all.
 [[nodiscard]] bool saves_checkpoints(const config::Job& job) noexcept;
+/// It has the daemon keep some in memory.
+[[nodiscard]] bool keeps_in_memory(const config::Job& job) noexcept;
 
 /// How passes and ranks become the job's gradient: each pass computes `scale` times the gradient of
 /// its mean loss, a rank adds its passes, `op` puts the ranks together. Both profiles give the

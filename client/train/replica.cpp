@@ -26,7 +26,7 @@ bool half_wire(const config::Job& job) { return job.collectives.allreduce_dtype 
 
 /// Only rank 0 stages checkpoints, and only if there are any.
 CheckpointPlan checkpoint_plan(const config::Job& job, int rank) {
-  const bool saves = saves_checkpoints(job);
+  const bool saves = saves_checkpoints(job) || keeps_in_memory(job);
   return {.stages = rank == 0 && saves,
           .compares = job.world() > 1 && (saves || job.train.check_replicas_every > 0),
           // Rank 0's count, unless the mean does: what others have is theirs until a validation.
@@ -225,7 +225,9 @@ Result<std::optional<CheckpointFiles>> Replica::open_wanted() {
       break;
     }
     case ResumeKind::kAuto: {
-      auto opened = open_checkpoint(options_.socket, job_.name, kNewestStep);
+      // An evaluation is of something that will still be there tomorrow.
+      const int64_t wanted = job_.train.evaluate ? kNewestStep : kResumeStep;
+      auto opened = open_checkpoint(options_.socket, job_.name, wanted);
       if (!opened && opened.error().code == Code::kNotFound) break;
       if (!opened) return tl::unexpected(opened.error());
       files = std::move(*opened);
@@ -372,9 +374,11 @@ Result<void> Replica::share_all() {
   return {};
 }
 
-Result<void> Replica::commit(const TrainState& state, bool best, EventSink* events) {
-  Checkpointer::Request request{
-      .step = state.global_step, .keep = static_cast<uint32_t>(job_.checkpoint.keep), .best = best};
+Result<void> Replica::commit(const TrainState& state, bool best, EventSink* events, SaveTo to) {
+  Checkpointer::Request request{.step = state.global_step,
+                                .keep = static_cast<uint32_t>(job_.checkpoint.keep),
+                                .best = best,
+                                .to = to};
   NPU_TRY_VOID(checkpointer_->make_room(events));
   // Rank 0 has what is saved, unless it is the mean: then all must come, which holds up the first.
   if (job_.model.bn_buffers == config::BnBuffers::kMean) NPU_TRY_VOID(share_buffers());

@@ -51,8 +51,8 @@ class Replica {
   /// Waits for a free stage, then hands the state as it is now to the helper, which stages it (rank
   /// 0) while the next step computes. `best`: of the best epoch so far. `events`: null but on rank
   /// 0. Errors: emit_commits'.
-  [[nodiscard]] Result<void> commit(const TrainState& state, bool best,
-                                    EventSink* events = nullptr);
+  [[nodiscard]] Result<void> commit(const TrainState& state, bool best, EventSink* events = nullptr,
+                                    SaveTo to = SaveTo::kDisk);
   /// Has the daemon compare parameters, momentum and averages as they are now, in the same way. A
   /// difference ends the run.
   void check(int64_t step);

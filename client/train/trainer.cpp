@@ -12,6 +12,7 @@
 #include "client/train/resume_policy.hpp"
 #include "config/load.hpp"
 #include "shm/format/digest.hpp"
+#include "shm/format/manifest.hpp"
 
 namespace npu::client {
 namespace {
@@ -103,11 +104,11 @@ class Trainer {
     // Skipped steps count like others.
     o.lr = [this, epoch](int64_t step) { return schedule_.at(epoch, step); };
     o.checkpoint_every_steps = job_.checkpoint.every_steps;
+    o.memory_every_steps = job_.checkpoint.memory_every_steps;
     o.stop_at_step = stop_at();
     o.validation_follows = validation_due(epoch);
-    NPU_TRY(const EpochResult trained,
-            train_epoch(replica_, feed_, o, state_, events_,
-                        [this](const TrainState&) { return save(false); }));
+    NPU_TRY(const EpochResult trained, train_epoch(replica_, feed_, o, state_, events_,
+                                                   [this](SaveTo to) { return save(false, to); }));
     images_ += trained.images;
     busy_seconds_ += trained.seconds;
     return trained;
@@ -134,8 +135,11 @@ class Trainer {
     const bool interrupted = validated.weights && validated.weights->interrupted && !last;
     const bool due = is_due(job_.checkpoint.every_epochs, state_.next_epoch) ||
                      is_due(job_.checkpoint.every_steps, state_.global_step);
-    if (last || due || best || trained.stopped || interrupted || !reached.empty()) {
+    const bool ends = last || trained.stopped || interrupted || !reached.empty();
+    if (saves_checkpoints(job_) && (ends || due || best)) {
       NPU_TRY_VOID(save(best));
+    } else if (!ends && is_due(job_.checkpoint.memory_every_steps, state_.global_step)) {
+      NPU_TRY_VOID(save(false, SaveTo::kMemory));
     }
     if (!reached.empty()) {
       note_ = fmt::format("train.target_acc1 {:g} % is reached: {:.3f} % in epoch {}",
@@ -197,9 +201,9 @@ class Trainer {
     over_ = stopped_ = true;
   }
 
-  [[nodiscard]] Result<void> save(bool best) {
-    if (!saves_checkpoints(job_)) return {};
-    return replica_.commit(state_, best, replica_.rank() == 0 ? &events_ : nullptr);
+  [[nodiscard]] Result<void> save(bool best, SaveTo to = SaveTo::kDisk) {
+    if (to == SaveTo::kDisk && !saves_checkpoints(job_)) return {};
+    return replica_.commit(state_, best, replica_.rank() == 0 ? &events_ : nullptr, to);
   }
 
   [[nodiscard]] Result<void> finish() {
@@ -218,7 +222,8 @@ class Trainer {
     e.checkpoint = replica_.last_checkpoint();
     const bool newest =
         job_.checkpoint.resume == config::ResumeKind::kAuto && saves_checkpoints(job_);
-    if (e.checkpoint.empty() && newest) e.checkpoint = from_.value_or("");
+    const std::string from = from_.value_or("");
+    if (e.checkpoint.empty() && newest && !from.starts_with(kMemoryPath)) e.checkpoint = from;
     NPU_TRY(e.best_checkpoint, replica_.best_checkpoint());
     e.stopped = stopped_;
     e.note = note_;

@@ -38,6 +38,11 @@ struct Damage {
   Error error;
 };
 
+/// Reads every byte of the files that the manifest lists; `name` names the checkpoint in messages.
+[[nodiscard]] tl::expected<void, Damage> verify_files(FileOps& ops,
+                                                      const OpenCheckpoint& checkpoint,
+                                                      const std::string& name);
+
 /// open_files(), then reads every byte through the descriptors that it returns.
 [[nodiscard]] tl::expected<OpenCheckpoint, Damage> open_verified(FileOps& ops, const RunDir& run,
                                                                  uint64_t step);

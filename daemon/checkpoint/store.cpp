@@ -314,6 +314,13 @@ Result<OpenCheckpoint> CheckpointStore::open_newest_valid(uid_t uid, std::string
               skipped.size(), skipped.front().message);
 }
 
+Result<uint64_t> CheckpointStore::upcoming_sequence(uid_t uid, std::string_view run) {
+  const auto dir = open_run(*options_.ops, root_.get(), state_dir_, uid, run);
+  if (dir) return next_sequence(*options_.ops, *dir);
+  if (dir.error().code == Code::kNotFound) return uint64_t{1};
+  return tl::make_unexpected(dir.error());
+}
+
 Result<SweepReport> CheckpointStore::sweep() {
   FileOps& ops = *options_.ops;
   SweepReport total;

@@ -130,6 +130,10 @@ class CheckpointStore {
   /// first problem).
   [[nodiscard]] Result<OpenCheckpoint> open_newest_valid(uid_t uid, std::string_view run);
 
+  /// The number that the run's next commit gets: a checkpoint in memory that was made when it was
+  /// this high is newer than all on disk.
+  [[nodiscard]] Result<uint64_t> upcoming_sequence(uid_t uid, std::string_view run);
+
   /// Removes what dead writers left behind, in every run that no live writer holds. Call once at
   /// start.
   [[nodiscard]] Result<SweepReport> sweep();

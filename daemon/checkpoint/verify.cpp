@@ -123,16 +123,21 @@ class Verifier {
 
 }  // namespace
 
+tl::expected<void, Damage> verify_files(FileOps& ops, const OpenCheckpoint& checkpoint,
+                                        const std::string& name) {
+  Verifier verifier(ops, checkpoint.manifest, name);
+  for (size_t i = 0; i < checkpoint.manifest.files.size(); ++i) {
+    auto good = verifier.check(checkpoint.files[i].fd.get(), checkpoint.manifest.files[i]);
+    if (!good) return good;
+  }
+  return {};
+}
+
 tl::expected<OpenCheckpoint, Damage> open_verified(FileOps& ops, const RunDir& run, uint64_t step) {
-  const std::string checkpoint = fmt::format("run '{}' step {}", run.run, step);
   auto out = open_files(ops, run, step);
   if (!out) return tl::make_unexpected(Damage{{}, std::move(out.error())});
-  Verifier verifier(ops, out->manifest, checkpoint);
-  for (size_t i = 0; i < out->manifest.files.size(); ++i) {
-    if (auto good = verifier.check(out->files[i].fd.get(), out->manifest.files[i]); !good) {
-      return tl::make_unexpected(std::move(good.error()));
-    }
-  }
+  auto good = verify_files(ops, *out, fmt::format("run '{}' step {}", run.run, step));
+  if (!good) return tl::make_unexpected(std::move(good.error()));
   return std::move(*out);
 }
 

@@ -31,6 +31,7 @@ struct Member {
 struct CommitGathering {
   int64_t step = -1;
   bool check_only = false;
+  bool memory = false;  // kept there, not written
   uint32_t arrived_mask = 0;
   std::array<shm::CheckpointCommit, shm::kMaxDevices> by_rank{};
 };
@@ -62,6 +63,7 @@ struct Run {
   OpenCommits commits;
   uint32_t commits_writing = 0;
   uint32_t failed_commits = 0;  // in a row
+  bool resumes = false;         // it asked for a checkpoint to go on from
   bool removing = false;
 
   [[nodiscard]] uint32_t joined() const noexcept;

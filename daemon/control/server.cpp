@@ -79,6 +79,7 @@ Server::Impl::Impl(ServerOptions opts, EventLoop loop)
       loop_(std::move(loop)),
       service_(options.service),
       table_(options.devices, options.device_memory_bytes),
+      kept_({.bytes_of_uid = options.device_memory_bytes}),
       start_unix_(unix_seconds()) {
   counters_.config_unix = start_unix_;
 }
@@ -143,6 +144,7 @@ void Server::Impl::run() {
     const bool soon = draining_ || leaving_ || closing_ > 0 || slowed_ > 0 || listener_paused_;
     loop_.run_once(service_.patience(milliseconds(soon ? 20 : 1000)));
     look_after_sessions();
+    look_after_kept();
     if (leaving_ && ::getppid() != launcher_) begin_drain();
     if (draining_ && Clock::now() >= drain_deadline_) hurry_drain();
     service_.look_after(scene());

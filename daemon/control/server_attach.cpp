@@ -265,6 +265,7 @@ void Server::Impl::on_engine_events() {
     }
     if (run->state == shm::RunState::kRunning) ++counters_.runs_completed;
     remember(*run);
+    forget_kept(*run);
     segments_->post([memory = std::move(run->memory)]() mutable -> Worker::Completion {
       memory.reset();
       return {};

@@ -1,5 +1,6 @@
-// Checkpoints: replica digests are compared, the snapshot of rank 0 goes to the store, readers get
-// descriptors.
+// Checkpoints: replica digests are compared, the snapshot of rank 0 goes to the store or stays in
+// memory.
+#include <algorithm>
 #include <cstring>
 
 #include "daemon/control/replica_check.hpp"
@@ -85,11 +86,18 @@ Result<std::shared_ptr<Snapshot>> read_snapshot(const Run& run,
   return snapshot;
 }
 
+const char* purpose(bool check_only, bool memory) {
+  if (check_only) return "a check of the replicas";
+  return memory ? "a checkpoint in memory" : "a checkpoint";
+}
+
 }  // namespace
 
 void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   const auto commit = message.as<shm::CheckpointCommit>();
-  if (commit.reserved != 0 || commit.best > 1 || commit.check_only > 1) {
+  const bool memory = commit.memory != 0;
+  if (commit.memory > 1 || commit.best > 1 || commit.check_only > 1 ||
+      (memory && (commit.best != 0 || commit.check_only != 0))) {
     expel(session.id, "set reserved bytes");
     return;
   }
@@ -114,13 +122,14 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   if (gathering.arrived_mask == 0) {
     gathering.step = commit.step;
     gathering.check_only = commit.check_only != 0;
+    gathering.memory = memory;
   }
-  if (gathering.step != commit.step || gathering.check_only != (commit.check_only != 0)) {
-    const auto kind = [](bool check) { return check ? "checks replicas" : "saves"; };
+  if (gathering.step != commit.step || gathering.memory != memory ||
+      gathering.check_only != (commit.check_only != 0)) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
-              fmt::format("checkpoint: rank {} {} at step {}, others {} at step {}", session.rank,
-                          kind(commit.check_only != 0), commit.step,
-                          gathering.check_only ? "check" : "save", gathering.step));
+              fmt::format("checkpoint: rank {} sent {} of step {}, others {} of step {}",
+                          session.rank, purpose(commit.check_only != 0, memory), commit.step,
+                          purpose(gathering.check_only, gathering.memory), gathering.step));
     return;
   }
   ++open.sent[session.rank];
@@ -161,17 +170,29 @@ void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
     answer_commit(run.id, gathering, tl::unexpected(snapshot.error()));
     return;
   }
-  if (auto room = begin_staged(run.uid, **snapshot); !room) {
+  if (gathering.memory) {
+    keep_snapshot(run, gathering, std::move(*snapshot));
+  } else {
+    write_snapshot(run, gathering, std::move(*snapshot));
+  }
+}
+
+void Server::Impl::write_snapshot(Run& run, const CommitGathering& gathering,
+                                  std::shared_ptr<Snapshot> snapshot) {
+  if (auto room = begin_staged(run.uid, *snapshot); !room) {
     answer_commit(run.id, gathering, tl::unexpected(room.error()));
     return;
   }
-  const uint64_t staged_bytes = (*snapshot)->tensor_bytes();
-  (*snapshot)->user_limit_bytes = quota_of(run.uid)[QuotaKind::kCheckpoints];
+  const uint64_t staged_bytes = snapshot->tensor_bytes();
+  snapshot->user_limit_bytes = quota_of(run.uid)[QuotaKind::kCheckpoints];
   ++run.commits_writing;
-  checkpoints_->post([this, id = run.id, uid = run.uid, staged_bytes, gathering, snapshot = std::move(*snapshot),
+  checkpoints_->post([this, id = run.id, uid = run.uid, staged_bytes, gathering,
+                      snapshot = std::move(snapshot),
                       memory = run.memory]() mutable -> Worker::Completion {
     auto report = std::make_shared<Result<CommitReport>>(store_->commit(*snapshot));
-    if (!*report) {
+    if (*report) {
+      kept_.take(snapshot->uid, snapshot->run);  // older than this one: commits come in order
+    } else {
       report->error().message += fmt::format(
           "; the store is '{}', earlier checkpoints in it are intact", options.state_dir);
     }
@@ -186,14 +207,83 @@ void Server::Impl::commit_arrived(Run& run, const CommitGathering& gathering) {
   });
 }
 
+Result<void> Server::Impl::room_to_keep(const Run& run, const Snapshot& snapshot) {
+  const uint64_t bytes = snapshot.tensor_bytes();
+  NPU_TRY_VOID(kept_.admit(static_cast<uid_t>(run.uid), run.name, bytes));
+  NPU_TRY_VOID(memory_budget_.check(bytes, promised_bytes_));
+  return begin_staged(run.uid, snapshot);
+}
+
+/// Not to the disk; on the same thread, so that the newest is the one that was committed last.
+void Server::Impl::keep_snapshot(Run& run, const CommitGathering& gathering,
+                                 std::shared_ptr<Snapshot> snapshot) {
+  if (const auto room = room_to_keep(run, *snapshot); !room) {
+    answer_commit(run.id, gathering, tl::unexpected(room.error()));
+    return;
+  }
+  const uint64_t bytes = snapshot->tensor_bytes();
+  promised_bytes_ += bytes;
+  ++run.commits_writing;
+  checkpoints_->post([this, id = run.id, uid = run.uid, gathering, bytes,
+                      snapshot = std::move(snapshot),
+                      memory = run.memory]() mutable -> Worker::Completion {
+    const auto sequence = store_->upcoming_sequence(snapshot->uid, snapshot->run);
+    auto report = std::make_shared<Result<CommitReport>>(
+        sequence ? kept_.commit(*snapshot, *sequence) : tl::unexpected(sequence.error()));
+    snapshot.reset();
+    return [this, id, uid, gathering, bytes, report, memory = std::move(memory)] {
+      end_staged(uid, bytes);
+      promised_bytes_ -= bytes;
+      if (Run* kept = table_.find(id)) --kept->commits_writing;
+      answer_commit(id, gathering, *report);
+    };
+  });
+}
+
+void Server::Impl::forget_kept(const Run& run) {
+  const auto members = std::span(run.members).first(run.world);
+  const bool well = run.state == shm::RunState::kRunning &&
+                    std::ranges::all_of(members, [](const Member& m) { return m.left; });
+  // One that only evaluates leaves alone what a job of that name has left.
+  if (!well || !(run.resumes || run.commits.complete > 0)) return;
+  // Freeing much memory takes a while: not on this thread.
+  if (auto kept = kept_.take(static_cast<uid_t>(run.uid), run.name)) {
+    segments_->post([kept = std::move(kept)]() mutable -> Worker::Completion {
+      kept.reset();
+      return {};
+    });
+  }
+}
+
+void Server::Impl::look_after_kept() {
+  const auto in_use = [this](uid_t uid, const std::string& name) {
+    return std::ranges::any_of(table_.runs(), [&](const auto& run) {
+      return run->uid == static_cast<int64_t>(uid) && run->name == name &&
+             run->state != shm::RunState::kAborted;
+    });
+  };
+  for (auto& over : kept_.expire(Clock::now(), in_use)) {
+    log_event(Level::kInfo, "ckpt", "let go of a checkpoint in memory that no run used",
+              {{"path", over->path()}});
+    segments_->post([over = std::move(over)]() mutable -> Worker::Completion {
+      over.reset();
+      return {};
+    });
+  }
+}
+
 void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gathering,
                                  const Result<CommitReport>& report) {
   Run* run = table_.find(run_id);
-  if (!gathering.check_only) count_commit(run, report);
+  if (!gathering.check_only && !gathering.memory) count_commit(run, report);
   if (report) {
     for (const StoreWarning& w : report->warnings)
       log_event(Level::kWarn, "ckpt", "checkpoint stored with a warning", {{"what", w.message}});
-    if (run != nullptr && !gathering.check_only) run->failed_commits = 0;
+    if (run != nullptr && !gathering.check_only && !gathering.memory) run->failed_commits = 0;
+  } else if (gathering.memory) {
+    log_event(Level::kWarn, "ckpt", "checkpoint in memory failed",
+              {{"run", run != nullptr ? run->name : ""}, {"step", gathering.step},
+               {"reason", report.error().message}});
   } else {
     if (run != nullptr) ++run->failed_commits;
     log_event(Level::kError, "ckpt", "checkpoint failed",
@@ -217,119 +307,6 @@ void Server::Impl::answer_commit(uint64_t run_id, const CommitGathering& gatheri
     shm::put_text(done.path, report->path);
     reply(*session, done);
   }
-}
-
-void Server::Impl::on_list(Session& session, const shm::Received& message) {
-  const auto list = message.as<shm::CheckpointList>();
-  if (list.reserved != 0 || list.verify > 1) {
-    expel(session.id, "set reserved bytes");
-    return;
-  }
-  if (!begin_disk_task(session, list.header.request)) return;
-  const std::string run = shm::get_text(list.run);
-  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
-                      request = list.header.request, verify = list.verify != 0,
-                      gone = session.gone]() -> Worker::Completion {
-    const auto nobody_waits = [&gone] { return gone->load(std::memory_order_relaxed); };
-    auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(std::vector<CheckpointInfo>());
-    auto damaged = std::make_shared<uint64_t>(0);
-    if (!nobody_waits()) {
-      *rows = store_->list(uid, run.empty() ? std::nullopt : std::optional<std::string_view>(run));
-    }
-    if (rows->has_value() && verify) {
-      for (CheckpointInfo& info : **rows) {
-        if (!info.readable || nobody_waits()) continue;
-        if (const auto checked = store_->verify(uid, info.run, info.step); !checked) {
-          info.readable = false;
-          info.problem = checked.error().message;
-          ++*damaged;
-        }
-      }
-    }
-    return [this, id, uid, request, rows, damaged] {
-      end_disk_task(uid, id);
-      counters_.verify_failures += *damaged;
-      Session* target = find_session(id);
-      if (target == nullptr) return;
-      if (!*rows) {
-        reply_error(*target, request, rows->error());
-        return;
-      }
-      for (const CheckpointInfo& info : **rows) {
-        auto row = shm::make_message<shm::CheckpointRow>(request);
-        row.step = static_cast<int64_t>(info.step);
-        row.bytes = info.bytes;
-        row.unix_time = info.created_unix_ms / 1000;
-        row.latest = info.latest ? 1 : 0;
-        row.valid = info.readable ? 1 : 0;
-        row.best = info.best ? 1 : 0;
-        shm::put_text(row.run, info.run);
-        shm::put_text(row.path, info.path);
-        shm::put_text(row.state, info.readable ? "valid" : info.problem);
-        reply(*target, row);
-      }
-      reply(*target, shm::make_plain(shm::MessageType::kEnd, request));
-    };
-  });
-}
-
-namespace {
-
-/// Why newer checkpoints were skipped, the newest first; a reader cuts it at the end.
-std::string skipped_text(std::span<const StoreWarning> warnings) {
-  std::string text;
-  for (const StoreWarning& w : warnings) text += (text.empty() ? "" : "; ") + w.message;
-  return text;
-}
-
-Result<OpenCheckpoint> open_wanted(CheckpointStore& store, uid_t uid, const std::string& run,
-                                   int64_t step) {
-  if (step == shm::kBestStep) return store.open_best(uid, run);
-  if (step < 0) return store.open_newest_valid(uid, run);
-  return store.open_step(uid, run, static_cast<uint64_t>(step));
-}
-
-/// That were looked at on the way to the answer.
-uint64_t damaged_checkpoints(const Result<OpenCheckpoint>& opened) {
-  return opened ? opened->warnings.size() : opened.error().code == Code::kDataLoss ? 1 : 0;
-}
-
-}  // namespace
-
-void Server::Impl::on_open(Session& session, const shm::Received& message) {
-  const auto open = message.as<shm::CheckpointOpen>();
-  if (!begin_disk_task(session, open.header.request)) return;
-  const std::string run = shm::get_text(open.run);
-  checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(session.peer.uid), run,
-                      step = open.step, request = open.header.request,
-                      gone = session.gone]() -> Worker::Completion {
-    auto opened = std::make_shared<Result<OpenCheckpoint>>(
-        gone->load(std::memory_order_relaxed)
-            ? fail(Code::kAborted, "open a checkpoint: the connection closed")
-            : open_wanted(*store_, uid, run, step));
-    return [this, id, uid, request, opened] {
-      end_disk_task(uid, id);
-      counters_.verify_failures += damaged_checkpoints(*opened);
-      Session* target = find_session(id);
-      if (target == nullptr) return;
-      if (!*opened) {
-        reply_error(*target, request, opened->error());
-        return;
-      }
-      OpenCheckpoint& checkpoint = **opened;
-      auto answer = shm::make_message<shm::CheckpointOpened>(request);
-      answer.step = static_cast<int64_t>(checkpoint.manifest.step);
-      shm::put_text(answer.path, checkpoint.path);
-      shm::put_text(answer.warning, skipped_text(checkpoint.warnings));
-      std::vector<UniqueFd> fds;
-      for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
-        for (OpenFile& file : checkpoint.files) {
-          if (file.name == name) fds.push_back(std::move(file.fd));
-        }
-      }
-      reply(*target, answer, std::move(fds));
-    };
-  });
 }
 
 }  // namespace npu::daemon

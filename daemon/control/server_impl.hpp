@@ -1,8 +1,9 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
 // sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
-// server_queue.cpp (who waits for devices), server_checkpoint.cpp (checkpoints), server_info.cpp
-// (listings), server_trace.cpp (flight recorders), server_admin.cpp (what administrators ask),
-// server_metrics.cpp (metrics), server_drain.cpp (signals and the end).
+// server_queue.cpp (who waits for devices), server_checkpoint.cpp (checkpoints made),
+// server_checkpoint_read.cpp (and read), server_info.cpp (listings), server_trace.cpp (flight
+// recorders), server_admin.cpp (what administrators ask), server_metrics.cpp (metrics),
+// server_drain.cpp (signals and the end).
 #pragma once
 
 #include <deque>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/checkpoint/memory_store.hpp"
 #include "daemon/checkpoint/store.hpp"
 #include "daemon/collectives/engine.hpp"
 #include "daemon/control/event_loop.hpp"
@@ -167,9 +169,19 @@ class Server::Impl {
   // server_checkpoint.cpp
   void on_commit(Session& session, const shm::Received& message);
   void commit_arrived(Run& run, const CommitGathering& gathering);
-  void write_snapshot(Run& run, std::shared_ptr<Snapshot> snapshot);
+  void write_snapshot(Run& run, const CommitGathering& gathering,
+                      std::shared_ptr<Snapshot> snapshot);
+  void keep_snapshot(Run& run, const CommitGathering& gathering,
+                     std::shared_ptr<Snapshot> snapshot);
+  /// Is there room for a run to keep that in memory? Then it is counted as staged.
+  [[nodiscard]] Result<void> room_to_keep(const Run& run, const Snapshot& snapshot);
+  /// Lets go of what a run that ended well keeps in memory, and of what nobody uses any more.
+  void forget_kept(const Run& run);
+  void look_after_kept();
   void answer_commit(uint64_t run_id, const CommitGathering& gathering,
                      const Result<CommitReport>& report);
+
+  // server_checkpoint_read.cpp
   void on_list(Session& session, const shm::Received& message);
   void on_open(Session& session, const shm::Received& message);
 
@@ -211,6 +223,9 @@ class Server::Impl {
   uint64_t promised_bytes_ = 0;        // being allocated
   RunTable table_;
   LaunchQueue queue_;
+  // Before the workers, whose destructors finish what uses them.
+  std::optional<CheckpointStore> store_;
+  MemoryStore kept_;  // checkpoints in memory
   EngineCounters engine_counters_;  // outlives the engine
   ControlCounters counters_;
   /// A text serves all who ask within a moment and may see the same: by uid, -1 for those who see everything.
@@ -224,7 +239,6 @@ class Server::Impl {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Worker> segments_;     // allocates and unmaps
   std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk
-  std::optional<CheckpointStore> store_;
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
   std::deque<TracedRun> ended_;  // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;

@@ -16,6 +16,9 @@ namespace npu {
 inline constexpr uint32_t kManifestSchema = 1;
 inline constexpr uint64_t kMaxManifestBytes = 64ULL << 20;
 
+/// Begins the path of a checkpoint that is in the daemon's memory, "memory:RUN/step-N".
+inline constexpr const char* kMemoryPath = "memory:";
+
 struct ManifestFile {
   std::string name;  // [A-Za-z0-9._-]{1,64}, never "." or ".."
   uint64_t size_bytes = 0;

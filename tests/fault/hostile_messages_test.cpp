@@ -117,7 +117,7 @@ TEST_F(HostileMessages, ReservedBytesMustBeZero) {
   auto list = shm::make_message<shm::CheckpointList>(3);
   list.verify = 2;
   auto commit = shm::make_message<shm::CheckpointCommit>(3);
-  commit.reserved = 1;
+  commit.memory = 2;
   const auto ends = [this](const auto& message) {
     RawClient client(socket());
     return client.hello() && client.send(message) && client.ended() &&

@@ -100,6 +100,30 @@ TEST_F(RestartByHandTest, AllStartedAgainMeetAndEndWithTheSameBits) {
   EXPECT_GE(last<client::StartEvent>(events)->resumed_step.value_or(0), 4);
 }
 
+// Only in memory: the disk has nothing to go on from.
+TEST_F(RestartByHandTest, AllStartedAgainGoOnFromWhatTheDaemonKept) {
+  sets_ = {"devices=0-7", "checkpoint.memory_every_steps=3", "checkpoint.every_epochs=0",
+           "train.epochs=6", "data.workers=0"};
+  std::vector<std::string> calm = sets_;
+  calm.emplace_back("name=straight");
+  const std::string wanted = done(calm).weights_digest;
+  const UniqueFd out = records();
+  auto ranks = start_all(out.get());
+  ASSERT_TRUE(holds_within(kHang, [&] {
+    return last<client::MemoryCheckpointEvent>(events_of(text_of(out.get()))).has_value();
+  }));
+  ranks[0]->signal(SIGKILL);
+  for (const auto& rank : ranks) EXPECT_NE(rank->wait().code(), 0);
+  ranks = start_all(out.get());
+  for (const auto& rank : ranks) EXPECT_EQ(rank->wait().code(), 0);
+
+  const auto events = events_of(text_of(out.get()));
+  ASSERT_TRUE(last<client::DoneEvent>(events));
+  EXPECT_EQ(last<client::DoneEvent>(events)->weights_digest, wanted);
+  EXPECT_THAT(last<client::StartEvent>(events)->resumed_from.value_or(""),
+              HasSubstr("memory:tiny/step-"));
+}
+
 // Restart=on-failure a rank: nobody waits for the others to be gone before it starts its own again.
 TEST_F(RestartByHandTest, EachRankIsStartedAgainAsSoonAsItEnds) {
   std::vector<std::string> calm = sets_;

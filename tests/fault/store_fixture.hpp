@@ -124,6 +124,7 @@ class TinyRun {
   struct Wanted {
     uint32_t keep = 3;
     bool best = false;
+    bool memory = false;
   };
   [[nodiscard]] std::future<Result<client::CheckpointReport>> commit(int64_t step, int salt,
                                                                      Wanted wanted) {
@@ -131,6 +132,7 @@ class TinyRun {
     commit_.step = step;
     commit_.keep = wanted.keep;
     commit_.best = wanted.best ? 1 : 0;
+    commit_.memory = wanted.memory ? 1 : 0;
     return device_->commit_checkpoint(commit_);
   }
   [[nodiscard]] std::future<Result<client::CheckpointReport>> commit(int64_t step, int salt) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -26,8 +27,10 @@ DaemonProcess::DaemonProcess(std::vector<std::string> extra_args,
                              std::vector<std::string> environment)
     : environment_(std::move(environment)) {
   socket_ = dir_.path() + "/run/npud.sock";
-  args_ = {program("npud"), "--runtime-dir", dir_.path() + "/run",
-           "--state-dir",   state_dir(),     "--foreground"};
+  args_ = {program("npud"), "--runtime-dir", dir_.path() + "/run", "--foreground"};
+  if (std::ranges::find(extra_args, "--state-dir") == extra_args.end()) {
+    args_.insert(args_.end(), {"--state-dir", state_dir()});
+  }
   args_.insert(args_.end(), extra_args.begin(), extra_args.end());
   start();
 }

@@ -13,7 +13,8 @@ namespace npu::test {
 class DaemonProcess {
  public:
   /// Starts npud and waits until it answers; aborts the test program if it does not within 10 s.
-  /// `environment`: "NAME=value" that it gets besides ours.
+  /// `extra_args` may have a --state-dir in place of its own. `environment`: "NAME=value" that it
+  /// gets besides ours.
   explicit DaemonProcess(std::vector<std::string> extra_args = {},
                          std::vector<std::string> environment = {});
   ~DaemonProcess();

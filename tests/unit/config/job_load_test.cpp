@@ -148,6 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"collectives: {bucket_bytes: 12}", "expected 1KiB..1GiB"},
         BadValue{"collectives: {timeout: -1s}", "'-1s' is not a duration"},
         BadValue{"collectives: {timeout: 1ms}", "expected 0 (never) or 100ms..86400s"},
+        BadValue{"checkpoint: {memory_every_steps: -1}",
+                 "checkpoint.memory_every_steps: '-1' is out of range"},
         BadValue{"restart: {max_restarts: -1}", "restart.max_restarts: '-1' is out of range"},
         BadValue{"restart: {backoff: 31s}", "100ms..30s"},
         BadValue{"checkpoint: {resume: atuo}", "did you mean 'auto'?"},

@@ -77,6 +77,7 @@ TEST(EventsJson, EveryEventComesBackAsItWas) {
       EpochEvent{.epoch = 1, .val_acc1 = 86.25, .val_samples = 10'000, .best = true},
       EpochEvent{.val_ema_loss = 0.5, .val_ema_acc1 = 87.5, .val_ema_acc5 = 99},
       CheckpointEvent{.step = 9, .path = "/s/step-9", .bytes = 1u << 30, .stall_ms = 1.5},
+      MemoryCheckpointEvent{.step = 9, .bytes = 1u << 30, .stall_ms = 1.5, .copied_ms = 80},
       RestartEvent{.attempt = 1, .reason = "rank 3 died", .step = 9},
       WarningEvent{.step = 9, .message = "checkpoint of step 9 failed"},
       ErrorEvent{.code = "aborted",
@@ -126,11 +127,17 @@ TEST(StepLine, HoldsTheLongestStep) {
 }
 
 TEST(EventsJson, TypeNamesAreTheStableOnes) {
-  const std::pair<Event, const char*> cases[] = {
-      {StartEvent{}, "start"},       {StepEvent{}, "step"},   {ValStepEvent{}, "val_step"},
-      {OverflowEvent{}, "overflow"}, {EpochEvent{}, "epoch"}, {CheckpointEvent{}, "checkpoint"},
-      {RestartEvent{}, "restart"},   {ErrorEvent{}, "error"}, {DoneEvent{}, "done"},
-      {WarningEvent{}, "warning"}};
+  const std::pair<Event, const char*> cases[] = {{StartEvent{}, "start"},
+                                                 {StepEvent{}, "step"},
+                                                 {ValStepEvent{}, "val_step"},
+                                                 {OverflowEvent{}, "overflow"},
+                                                 {EpochEvent{}, "epoch"},
+                                                 {CheckpointEvent{}, "checkpoint"},
+                                                 {RestartEvent{}, "restart"},
+                                                 {ErrorEvent{}, "error"},
+                                                 {DoneEvent{}, "done"},
+                                                 {WarningEvent{}, "warning"},
+                                                 {MemoryCheckpointEvent{}, "memory_checkpoint"}};
   for (const auto& [event, name] : cases) {
     EXPECT_THAT(to_json(event), HasSubstr(fmt::format(R"("type":"{}")", name)));
   }
