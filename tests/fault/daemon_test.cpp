@@ -1,4 +1,5 @@
-// F27, F29, F30, F32: the daemon dies, pauses, is asked to stop, or is started twice.
+// F27, F29, F30, F32, F38: the daemon dies, pauses, is asked to stop, is started twice, or with bad
+// settings.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -8,7 +9,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "client/api/admin.hpp"
 #include "client/launch/child.hpp"
 #include "tests/fault/harness.hpp"
 
@@ -170,6 +173,66 @@ TEST_F(DaemonTest, SecondOneIsRefusedAndTheFirstOneGoesOn) {
   for (uint32_t r = 0; r < 6; ++r)
     EXPECT_EQ(group->wait(r), 0) << "rank " << r << ": " << group->report(r).text;
   expect_recovered(6, "");
+}
+
+/// What npud says when it does not start, and its exit code.
+std::pair<int, std::string> failed_start(const std::vector<std::string>& args) {
+  const UniqueFd err(::memfd_create("err", MFD_CLOEXEC));
+  client::ChildSpec spec{.path = test::program("npud"), .argv = {"npud"}, .stderr_fd = err.get()};
+  spec.argv.insert(spec.argv.end(), args.begin(), args.end());
+  auto started = client::Child::start(spec);
+  if (!started) return {-1, started.error().message};
+  const int code = started->wait().code();
+  std::string said(4096, '\0');
+  said.resize(
+      static_cast<size_t>(std::max<ssize_t>(::pread(err.get(), said.data(), said.size(), 0), 0)));
+  return {code, said};
+}
+
+// F38: every mistake with its place, in one pass; nothing is made or bound before.
+TEST_F(DaemonTest, BadSettingsAreNamedWithTheirLinesAndNothingIsBound) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/npud.yaml", run = dir.path() + "/run";
+  std::ofstream(file) << "devices: 4\ndevice_memory: lots\nengine_thread: 2\n";
+  const std::vector<std::string> args = {"--config", file,          "--runtime-dir",
+                                         run,        "--state-dir", dir.path() + "/state"};
+  const auto [code, said] = failed_start(args);
+  EXPECT_EQ(code, static_cast<int>(Exit::kBadConfig)) << said;
+  EXPECT_NE(said.find(file + ":2:16: error: device_memory"), std::string::npos) << said;
+  EXPECT_NE(said.find(file + ":3:1: error: "), std::string::npos) << said;
+  EXPECT_FALSE(std::filesystem::exists(run));
+
+  std::ofstream(file) << "devices: [1\n";
+  const auto [syntax_code, syntax] = failed_start(args);
+  EXPECT_EQ(syntax_code, static_cast<int>(Exit::kBadConfig)) << syntax;
+  EXPECT_NE(syntax.find(file + ":"), std::string::npos) << syntax;
+}
+
+// F38: a daemon that runs keeps what it has.
+TEST_F(DaemonTest, BadSettingsAtAHangupLeaveTheDaemonAndItsRunsAsTheyAre) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/npud.yaml";
+  std::ofstream(file) << "devices: 4\n";
+  const test::DaemonProcess configured({"--config", file});
+  Group group(configured.socket(), {.world = 4, .body = [](Rank& rank) {
+                                      for (uint64_t i = 1;; ++i) {
+                                        uint64_t stop = rank.id() == 0 ? rank.go.load() : 0;
+                                        auto agreed = rank.all().all_reduce(
+                                            &stop, &stop, 1, DType::kUint64, ReduceOp::kSum);
+                                        if (!agreed || !agreed->wait()) return 2;
+                                        rank.report.done.store(i);
+                                        if (stop != 0) return 0;
+                                      }
+                                    }});
+  ASSERT_TRUE(group.reaches(5));
+  std::ofstream(file) << "devices: none\n";
+  ASSERT_EQ(::kill(configured.pid(), SIGHUP), 0);
+  EXPECT_TRUE(group.reaches(group.report(0).done.load() + 20));
+  const auto info = client::query_info(configured.socket());
+  ASSERT_TRUE(info) << info.error().message;
+  EXPECT_EQ(info->devices.size(), 4u);
+  group.let_go();
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(group.wait(r), 0) << group.report(r).text;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <fstream>
@@ -147,6 +148,107 @@ TEST_F(HostileAppetite, MoreThanTheHostHasIsRefusedBeforeAnythingIsAllocated) {
   const auto info = client::query_info(socket());
   ASSERT_TRUE(info);
   EXPECT_EQ(info->devices[0].state, "idle") << "nothing is left of it";
+}
+
+/// A memory control group below this process's own, of whichever version there is. Removed at the
+/// end; whoever is in it must have ended by then.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(uint64_t limit_bytes) {
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; !ready_ && std::getline(groups, line);) {
+      const size_t first = line.find(':'), second = line.find(':', first + 1);
+      const std::string kind = line.substr(first + 1, second - first - 1);
+      const std::string path = line.substr(second + 1) == "/" ? "" : line.substr(second + 1);
+      if (kind.empty()) {
+        make("/sys/fs/cgroup" + path, "memory.max", limit_bytes);
+      } else if (kind == "memory") {
+        make("/sys/fs/cgroup/memory" + path, "memory.limit_in_bytes", limit_bytes);
+      }
+    }
+  }
+  ~MemoryGroup() {
+    if (!folder_.empty()) (void)eventually([this] { return ::rmdir(folder_.c_str()) == 0; });
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  /// True if the process is in it now.
+  [[nodiscard]] bool take(pid_t pid) const {
+    return ready_ && write("cgroup.procs", std::to_string(pid));
+  }
+  /// What is charged to it.
+  [[nodiscard]] uint64_t used_bytes() const {
+    return std::max(number("memory.current"), number("memory.usage_in_bytes"));
+  }
+  /// Processes that the kernel ended for want of memory.
+  [[nodiscard]] uint64_t killed() const {
+    return std::max(number("memory.events", "oom_kill"), number("memory.oom_control", "oom_kill"));
+  }
+
+ private:
+  void make(const std::string& parent, const std::string& limit, uint64_t bytes) {
+    folder_ = parent + "/npud-test-" + std::to_string(::getpid());
+    if (::mkdir(folder_.c_str(), 0755) != 0) return folder_.clear();
+    // Version 2 hands controllers down only where it was told to.
+    std::ofstream(parent + "/cgroup.subtree_control") << "+memory";
+    ready_ = write(limit, std::to_string(bytes));
+    if (!ready_ && ::rmdir(folder_.c_str()) == 0) folder_.clear();
+  }
+  [[nodiscard]] bool write(const std::string& name, const std::string& text) const {
+    std::ofstream file(folder_ + "/" + name);
+    return file.is_open() && (file << text).flush().good();
+  }
+  /// The first number of a file, or the one after `key`; 0 if there is none.
+  [[nodiscard]] uint64_t number(const std::string& name, const std::string& key = "") const {
+    std::ifstream file(folder_ + "/" + name);
+    std::string word = key;
+    while (!key.empty() && file >> word && word != key) {
+    }
+    uint64_t value = 0;
+    return file >> value ? value : 0;
+  }
+
+  std::string folder_;
+  bool ready_ = false;
+};
+
+class HostileGroup : public HostileTest {
+ protected:
+  static constexpr uint64_t kLimit = uint64_t{256} << 20;
+  MemoryGroup group_{kLimit};
+};
+
+// F26: the device and the host would have room, the daemon's control group has not.
+TEST_F(HostileGroup, MoreThanTheControlGroupHasIsRefusedAndTheDaemonLives) {
+  if (!group_.take(daemon_.pid())) GTEST_SKIP() << "no memory control group can be made here";
+  RawClient client(socket());
+  ASSERT_TRUE(client.hello());
+  ASSERT_TRUE(client.send(RawRank::attach_message("glutton", 0, uint64_t{512} << 20)));
+  std::string text;
+  while (text.find("wanted") == std::string::npos) {
+    const auto answer = client.receive();
+    ASSERT_TRUE(answer) << "no refusal";
+    if (answer->type() == shm::MessageType::kError)
+      text = shm::get_text(answer->as<shm::ErrorReply>().text);
+  }
+  EXPECT_THAT(text, HasSubstr("512.0 MiB of memory are wanted; control group '/"));
+  EXPECT_THAT(text, HasSubstr("has 256.0 MiB"));
+  EXPECT_LT(group_.used_bytes(), uint64_t{64} << 20) << "something was allocated all the same";
+  {
+    // What fits is given, to the last page.
+    const auto rank = RawRank::attach(socket(), "modest", 0, uint64_t{100} << 20);
+    ASSERT_NE(rank, nullptr);
+    std::memset(rank->maps[RawRank::kArena].data(), 1, rank->maps[RawRank::kArena].size());
+    EXPECT_TRUE(rank->barrier(0));
+    EXPECT_GE(group_.used_bytes(), uint64_t{100} << 20);
+    // A second one would not fit any more.
+    RawClient second(socket());
+    ASSERT_TRUE(second.hello());
+    ASSERT_TRUE(second.send(RawRank::attach_message("second", 1, uint64_t{150} << 20)));
+    EXPECT_THAT(second.error_text(), HasSubstr("150.0 MiB of memory are wanted; control group '/"));
+  }
+  EXPECT_EQ(group_.killed(), 0u);
 }
 
 // F25: exits 0 if a run works where /dev/shm has a full MiB and no more; 2 where it cannot be tried.

@@ -168,6 +168,48 @@ TEST_F(ProcessTest, RankThatClosesItsConnectionKeepsItsMemoryAndLosesItsDevice) 
   EXPECT_NE(group->report(2).code, 0);
 }
 
+/// Rank 2 does five operations and then hands over a checkpoint, which is where a failpoint meets
+/// its connection: hello and attach were the first two messages. It lives on until the test lets it
+/// go: its death would be a reason of its own.
+int operate_then_commit(Rank& rank) {
+  if (rank.id() != 2) return operate_until_failure(rank, Op::kDirect);
+  if (operate_times(rank, Op::kDirect, 5) != 0) return 1;
+  const auto report = rank.device.commit_checkpoint({}).get();
+  if (report) return 2;
+  (void)fail_with(rank, report.error());
+  while (rank.go.load() == 0) short_pause();
+  return 0;
+}
+
+// F10: the connection breaks under a message.
+TEST_F(ProcessTest, ConnectionThatBreaksUnderAMessageEndsTheRunWithItsRankNamed) {
+  start_daemon();
+  start_bystander();
+  const auto group =
+      run({.body = operate_then_commit, .failpoints = {{2, "client.close_connection=close@3"}}});
+  const std::string reason = group->name_of(2) + " closed its connection";
+  expect_released(*group, 2, Code::kAborted, reason, 0);
+  expect_recovered(6, reason);
+  group->let_go();
+  EXPECT_EQ(group->wait(2), 0) << group->report(2).text;
+  EXPECT_EQ(group->report(2).code, static_cast<uint8_t>(Code::kUnavailable))
+      << group->report(2).text;
+}
+
+// F22: what is no message ends the connection that it came from.
+TEST_F(ProcessTest, GarbageBetweenMessagesEndsTheRunWithItsRankNamed) {
+  start_daemon();
+  start_bystander();
+  const auto group =
+      run({.body = operate_then_commit, .failpoints = {{2, "client.garbage_message=garbage@3"}}});
+  const std::string reason = group->name_of(2) + " sent a malformed message";
+  expect_released(*group, 2, Code::kAborted, reason, 0);
+  expect_recovered(6, reason);
+  group->let_go();
+  EXPECT_EQ(group->wait(2), 0) << group->report(2).text;
+  EXPECT_NE(group->report(2).code, 0);
+}
+
 /// A connection that says hello and asks for device 0, all of it before the daemon takes it.
 UniqueFd ask_for_device(const std::string& socket) {
   auto fd = shm::connect_to(socket);
@@ -214,6 +256,38 @@ TEST_F(ProcessTest, ClientsThatDieBeforeTheyAreAcceptedLeaveNothing) {
       EXPECT_EQ(status, 0);
     }
   }
+  expect_recovered(6, "");
+}
+
+/// Exit code 0 once the daemon has answered.
+pid_t asking_client(const std::string& socket) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  const UniqueFd connection = ask_for_device(socket);
+  ::_exit(connection.valid() && shm::wait_readable(connection.get(), Deadline::after(kHang)) ? 0
+                                                                                             : 1);
+}
+
+// F11, in between: it is accepted and dies before anybody has looked who it is.
+TEST_F(ProcessTest, ClientThatDiesBetweenAcceptAndLookLeavesNothing) {
+  start_daemon("ctl.after_accept=stop@60");
+  start_bystander();
+  const auto stopped = [this] {
+    std::ifstream stat("/proc/" + std::to_string(daemon().pid()) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(stat)), {});
+    return text.find(") T ") != std::string::npos;
+  };
+  pid_t client = -1;
+  for (int i = 0; i < 60 && !stopped(); ++i) {
+    client = asking_client(daemon().socket());
+    ASSERT_TRUE(holds_soon([&] {
+      return stopped() || ::waitpid(client, nullptr, WNOHANG) == client;
+    })) << "neither an answer nor the failpoint";
+  }
+  ASSERT_TRUE(stopped()) << "the daemon did not come by the failpoint";
+  ::kill(client, SIGKILL);
+  (void)::waitpid(client, nullptr, 0);
+  ASSERT_EQ(::kill(daemon().pid(), SIGCONT), 0);
   expect_recovered(6, "");
 }
 

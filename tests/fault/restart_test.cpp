@@ -193,6 +193,14 @@ TEST_F(RestartTest, MistakesAndStopsAreNotRestarted) {
               HasSubstr("not restarted: what ends with exit code 66 would come again"));
   EXPECT_THAT(missing.out, Not(HasSubstr("\"type\":\"restart\"")));
 
+  // F38: a job file with a mistake is no reason to try again.
+  const Outcome bad =
+      npu({"launch", file("bad.yaml", "name: bad\ndevices: 0-3\ntrain: {epoch: 2}\n"),
+           "--max-restarts", "3", "--restart-backoff", "0.1"});
+  EXPECT_EQ(bad.code, 78) << bad.err;
+  EXPECT_THAT(bad.err, HasSubstr("bad.yaml:3:9: error: "));
+  EXPECT_THAT(bad.err, Not(HasSubstr("restart 1 in")));
+
   Background stopped(env_, job(), {often_[0], "train.epochs=1000"}, most);
   const std::string before = up_to_a_checkpoint(stopped);
   stopped.kill(SIGTERM);
