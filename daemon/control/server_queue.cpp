@@ -94,6 +94,7 @@ bool Server::Impl::may_have(const Ticket& ticket) const {
 }
 
 Result<void> Server::Impl::check_line(const Session& session, const JoinRequest& join) const {
+  if (join.device >= options.devices) return {};  // RunTable::join says so
   const Run* run = table_.find_named(join.uid, join.run);
   const bool forming = run != nullptr && run->state == shm::RunState::kForming;
   const Ticket* other = queue_.in_the_way(join.device, join.uid, join.run, forming);

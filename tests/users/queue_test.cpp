@@ -165,6 +165,17 @@ TEST_F(QueueTest, WhatIsWrongWithARequestIsSaid) {
   EXPECT_THAT(twice.last_words, HasSubstr("set reserved bytes"));
 }
 
+TEST_F(QueueTest, ADeviceThatIsNotThereIsNobodysPlace) {
+  Launcher waiting(socket(), "waiting", 1);
+  ASSERT_EQ(waiting.hear(), "granted");
+  RawClient rank(socket());
+  ASSERT_TRUE(rank.hello());
+  for (const uint32_t device : {8U, 32U, ~0U}) {
+    ASSERT_TRUE(rank.send(RawRank::attach_message("a", device, 1 << 20)));
+    EXPECT_THAT(rank.error_text(), HasSubstr("this daemon has devices 0 to 7"));
+  }
+}
+
 TEST_F(QueueTest, ThoseWhoWaitAreToldThatTheDaemonEnds) {
   const auto busy = hold("busy", 0);
   Launcher waiting(socket(), "waiting", 1);
