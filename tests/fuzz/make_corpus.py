@@ -108,6 +108,14 @@ def plain(connection, message):
     return at(connection, MESSAGE) + bytes([8, message])
 
 
+def queue(connection, devices, name=0):
+    return at(connection, MESSAGE) + bytes([9, devices, name])
+
+
+def evict(connection, name=0):
+    return at(connection, MESSAGE) + bytes([12, name])
+
+
 def awaited(connection):
     return at(connection, AWAIT) + b"\0"
 
@@ -131,6 +139,8 @@ def scripts():
                        at(0, SUBMIT) + entry(1) + at(1, SUBMIT) + entry(1) + plain(0, 6) + plain(1, 6))
     yield "checkpoint", alone + at(0, POKE) + b"\0\0\1" + bytes(range(64)) + typed(0, 2, commit) + typed(0, 5, named("a", 72)) + awaited(0)
     yield "forming", attach(0, 3, 1, 0) + attach(1, 3, 1, 1) + attach(2, 2, 0, 2) + at(0, CLOSE) + attach(1, 3, 1, 1)
+    yield "queue", (queue(0, 3) + awaited(0) + queue(1, 6, 1) + awaited(1) + attach(2, 1, 0, 0) + awaited(2) + plain(3, 24) +
+                    attach(3, 1, 0, 2, name=2) + awaited(3) + evict(2, 0) + awaited(1) + evict(2, 1) + awaited(1))
     yield "noise", at(0, RAW) + struct.pack("<H", 16) + struct.pack("<IIQ", 7, 16, 1) + at(1, RAW) + struct.pack("<H", 40) + bytes(range(40))
     yield "descriptor", bytes([128 + RAW]) + struct.pack("<H", 16) + struct.pack("<IIQ", 7, 16, 1)
     yield "greet", bytes([224 + MESSAGE]) + bytes([0]) + struct.pack("<QIIQ", 0x6f6c6c656875706e, 1, 0, 1) + bytes(32)
@@ -143,6 +153,8 @@ def yaml_texts():
             with open(os.path.join(jobs, name), "rb") as file:
                 yield name[:-5], b"j" + file.read()
     yield "daemon", b"ddevices: 4\ndevice_memory: 512MiB\nengine_threads: 2\nlog_level: info,coll=trace\nstate_dir: /a b\n"
+    yield "quotas", (b"dcheckpoint_limit: 1GiB\nquotas:\n  devices: 4\n  users:\n    alice: {devices: 8, memory: 1GiB}\n"
+                     b"    1001: {}\nadmin_group: \"\"\n")
     for i, text in enumerate(("optimizer.lr=0.1", "devices=[0, 2]", "checkpoint.resume=/a/b", "schedule.milestones=[3, 5]")):
         yield f"set-{i}", b"s" + text.encode()
     yield "bomb", b"jname: a\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
