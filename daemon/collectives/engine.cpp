@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/lockfree/spsc_queue.hpp>
 #include <deque>
@@ -34,6 +35,12 @@ using Queue = boost::lockfree::spsc_queue<T*, boost::lockfree::capacity<1024>>;
 /// A pause of the whole daemon longer than this is not counted against any rank (a stopped VM, an
 /// overloaded host).
 constexpr uint64_t kPauseNs = 1'000'000'000;
+
+size_t allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<size_t>(CPU_COUNT(&set)) : 1;
+}
 
 /// Rounds without work in which the coordinator hands its core on before it sleeps: most often the
 /// ranks that it has just released come back within them, and need not wake it.
@@ -75,6 +82,7 @@ struct Engine::Impl {
   bool run_commands();
   void execute(Command& command);
   bool serve(EngineRun& run, uint64_t now);
+  bool serve_all(uint64_t now);
   void abort(EngineRun& run, const RunFailure& failure);
   void warn(EngineRun& run, std::string text);
   bool remove_quiet_runs();
@@ -86,6 +94,7 @@ struct Engine::Impl {
   Pulse pulse{"npud-coord"};
   std::vector<std::unique_ptr<Helper>> helpers;
   std::vector<const Pulse*> pulses;
+  const size_t cores = allowed_cores();
   CostModel costs;
   EngineCounters* counters = nullptr;
   Queue<Command> commands;    // control server -> coordinator
@@ -166,6 +175,18 @@ bool Engine::Impl::serve(EngineRun& run, uint64_t now) {
   return moved;
 }
 
+bool Engine::Impl::serve_all(uint64_t now) {
+  const auto live = std::count_if(runs.begin(), runs.end(),
+                                  [](const auto& run) { return !run->aborted(); });
+  const size_t sharing = helpers_to_share(static_cast<size_t>(live), helpers.size(), cores);
+  bool moved = false;
+  for (auto& run : runs) {
+    run->share_with(sharing);
+    moved |= serve(*run, now);
+  }
+  return moved;
+}
+
 bool Engine::Impl::remove_quiet_runs() {
   bool any = false;
   for (size_t i = 0; i < runs.size();) {
@@ -227,7 +248,7 @@ void Engine::Impl::loop() {
       for (auto& run : runs) run->forgive(now - last);
     }
     last = now;
-    for (auto& run : runs) moved |= serve(*run, now);
+    moved |= serve_all(now);
     moved |= remove_quiet_runs();
     if (!unsent.empty()) send_events();
     idle_rounds = moved ? 0 : idle_rounds + 1;

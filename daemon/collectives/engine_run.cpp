@@ -146,10 +146,11 @@ void EngineRun::launch(Running& running) noexcept {
   Active& a = running.active;
   running.busy = true;
   trace_start(running);
+  const auto helpers = helpers_.first(sharing_);
   if (a.algorithm == shm::Algorithm::kRing) {
-    share_ring(a, running.group->ring, helpers_, coordinator_);
+    share_ring(a, running.group->ring, helpers, coordinator_);
   } else if (moved_bytes(a) >= costs_.share_bytes) {
-    share_slices(a, helpers_);
+    share_slices(a, helpers);
   }
 }
 

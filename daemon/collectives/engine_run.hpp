@@ -43,6 +43,8 @@ class EngineRun {
   [[nodiscard]] bool has_submissions() const noexcept;
   /// Starts what every member asks for; runs it at once if it is small. True if anything happened.
   bool start_ready() noexcept;
+  /// Large operations that start from now on are shared with the first `count` helpers.
+  void share_with(size_t count) noexcept { sharing_ = count; }
   /// One slice of an operation in progress (or one round of its ring); they take turns. True if
   /// anything moved.
   bool advance() noexcept;
@@ -134,6 +136,7 @@ class EngineRun {
 
   std::shared_ptr<RunMemory> memory_;
   std::span<const std::unique_ptr<Helper>> helpers_;
+  size_t sharing_ = 0;
   Parker& coordinator_;
   const CostModel& costs_;
   std::array<shm::SubmissionReader, shm::kMaxDevices> readers_;

@@ -53,6 +53,14 @@ class Helper {
   std::thread thread_;
 };
 
+/// How many helpers a large operation is shared with. Engine threads that use up every core keep the
+/// ranks of another run from coming with theirs (of 8 bytes, tens of milliseconds late on two cores),
+/// so with several runs one core is left to ranks.
+[[nodiscard]] constexpr size_t helpers_to_share(size_t runs, size_t helpers, size_t cores) noexcept {
+  const size_t most = cores > 2 ? cores - 2 : 0;  // the coordinator has one of the others
+  return runs > 1 && helpers > most ? most : helpers;
+}
+
 /// Asks every helper that has room to take slices of a `direct` operation.
 void share_slices(Active& active, std::span<const std::unique_ptr<Helper>> helpers) noexcept;
 
