@@ -128,4 +128,9 @@ std::string daemon_schema_text() {
   return schema_fields(daemon_fields(config));
 }
 
+std::vector<KeyDoc> daemon_keys() {
+  DaemonConfig config;
+  return key_docs(daemon_fields(config));
+}
+
 }  // namespace npu::config

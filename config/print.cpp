@@ -18,6 +18,11 @@ std::string schema_text() {
   return schema_fields(job_fields(job));
 }
 
+std::vector<KeyDoc> job_keys() {
+  Job job;
+  return key_docs(job_fields(job));
+}
+
 uint64_t job_hash(const Job& job) {
   Job copy = job;
   std::vector<Field> fields = job_fields(copy);

@@ -172,12 +172,24 @@ std::string print_fields(std::span<const Field> fields) {
   return out;
 }
 
-std::string schema_fields(std::span<const Field> fields) {
-  std::string out;
+std::vector<KeyDoc> key_docs(std::span<const Field> fields) {
+  std::vector<KeyDoc> docs;
   for (const Field& field : fields) {
     const std::string value = value_text(field);
-    out += fmt::format("{}\n    {}; default {}\n    {}\n", field.path, type_text(field),
-                       value == "\"\"" ? "none" : value, field.doc);
+    docs.push_back({.key = std::string(field.path),
+                    .type = type_text(field),
+                    .standard = value == "\"\"" ? "" : value,
+                    .about = std::string(field.doc),
+                    .choices = {field.choices.begin(), field.choices.end()}});
+  }
+  return docs;
+}
+
+std::string schema_fields(std::span<const Field> fields) {
+  std::string out;
+  for (const KeyDoc& doc : key_docs(fields)) {
+    out += fmt::format("{}\n    {}; default {}\n    {}\n", doc.key, doc.type,
+                       doc.standard.empty() ? "none" : doc.standard, doc.about);
   }
   return out;
 }

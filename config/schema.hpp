@@ -18,6 +18,7 @@
 
 #include "config/diagnostics.hpp"
 #include "config/job.hpp"
+#include "config/key_doc.hpp"
 #include "config/yaml_tree.hpp"
 #include "shm/base/error.hpp"
 
@@ -108,7 +109,10 @@ void assign(const Field& field, const Node& value, Diagnostics& out);
 /// All fields as block-style YAML, in table order.
 [[nodiscard]] std::string print_fields(std::span<const Field> fields);
 
-/// "key, type, default, doc" of all fields, one key a paragraph of two lines.
+/// Key, type, default and doc of all fields.
+[[nodiscard]] std::vector<KeyDoc> key_docs(std::span<const Field> fields);
+
+/// The same as text, one key a paragraph of three lines.
 [[nodiscard]] std::string schema_fields(std::span<const Field> fields);
 
 /// The table bound to `job`; the default of a key is what a fresh Job holds.

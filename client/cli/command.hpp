@@ -30,6 +30,8 @@ void add_plot(CLI::App& app, Action& chosen);
 void add_ps(CLI::App& app, Action& chosen);
 void add_metrics(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
+/// Walks `app` when it runs, so it sees what was added after it, too.
+void add_help_tree(CLI::App& app, Action& chosen);
 
 /// Prints "npu launch: error: ... [EI0001]" to stderr (diagnostics of a configuration file as they
 /// are) and returns the exit code of the error.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -20,7 +19,7 @@ namespace {
 // A subcommand that comes later is one file and one line here.
 constexpr void (*kCommands[])(CLI::App&, Action&) = {
     add_launch, add_eval, add_train, add_info, add_ckpt, add_config, add_bench, add_ps, add_plot,
-    add_metrics};
+    add_metrics, add_help_tree};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"
@@ -58,8 +57,11 @@ class ShortList : public CLI::Formatter {
 std::optional<int> unknown_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  if (std::ranges::find(names, argv[1]) != names.end()) return std::nullopt;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == argv[1]) return std::nullopt;
+    const bool hidden = sub->get_group().empty();
+    if (!hidden) names.push_back(sub->get_name());
+  }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string_view near = config::closest(argv[1], candidates);
   fmt::print(stderr, "npu: error: no subcommand {}; {}\n", config::quoted(argv[1]),

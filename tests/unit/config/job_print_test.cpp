@@ -106,6 +106,27 @@ TEST(SchemaText, ListsEveryKeyWithADefaultThatLoads) {
                               "100ms..86400s; default 60s\n"));
 }
 
+TEST(KeyDocs, SayOfEveryKeyWhatTheSchemaTextSays) {
+  std::string text;
+  for (const KeyDoc& sut : job_keys()) {
+    text += sut.key + "\n    " + sut.type + "; default " +
+            (sut.standard.empty() ? "none" : sut.standard) + "\n    " + sut.about + "\n";
+  }
+  EXPECT_EQ(text, schema_text());
+}
+
+TEST(KeyDocs, HoldTheWordsOfClosedSetsAndNoOthers) {
+  for (const KeyDoc& sut : job_keys()) {
+    const bool closed = sut.key == "schedule.kind", open = sut.key == "train.epochs";
+    if (closed) {
+      EXPECT_THAT(sut.choices, testing::Contains("multistep"));
+    }
+    if (open) {
+      EXPECT_THAT(sut.choices, testing::IsEmpty());
+    }
+  }
+}
+
 TEST(JobHash, IgnoresDeviceIdsAndDisplayOnly) {
   const Job job = unusual();
   Job other = job;
