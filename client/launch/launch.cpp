@@ -122,7 +122,7 @@ Result<JobOutcome> Launch::attempt() {
 }
 
 Result<JobOutcome> Launch::restart(const JobOutcome& failed, milliseconds delay) {
-  renderer_.notice(fmt::format("{}: restart {} in {:g} s ({} of {} without a new checkpoint): {}",
+  renderer_.remark(fmt::format("{}: restart {} in {:g} s ({} of {} without a new checkpoint): {}",
                                options_.supervisor.program, budget_.restarts(),
                                std::chrono::duration<double>(delay).count(), budget_.fruitless(),
                                options_.restart.max_restarts, failed.reason));
@@ -166,7 +166,7 @@ int64_t Launch::choose_checkpoint(const JobOutcome& failed) {
 }
 
 void Launch::announce_daemon(const char* why) {
-  renderer_.notice(fmt::format("{}: {}started a private npud (pid {}, state in {})",
+  renderer_.remark(fmt::format("{}: {}started a private npud (pid {}, state in {})",
                                options_.supervisor.program, why, daemon_.owned->child().pid(),
                                daemon_.owned->state_dir()));
 }

@@ -148,8 +148,9 @@ void Supervisor::dispatch(uint64_t id) {
 void Supervisor::on_line(RankProcess& rank, RankProcess::Stream stream, std::string_view line) {
   if (stream == RankProcess::kEvents) return on_event(rank, line);
   rank.end.last_log = line.substr(0, 500);
-  renderer_.log_line(stream == RankProcess::kStdout ? LogStream::kStdout : LogStream::kStderr,
-                     fmt::format("[rank {}] {}", rank.end.rank, line));
+  renderer_.rank_line(rank.end.rank,
+                      stream == RankProcess::kStdout ? LogStream::kStdout : LogStream::kStderr,
+                      line);
 }
 
 void Supervisor::on_event(RankProcess& rank, std::string_view line) {
@@ -229,7 +230,7 @@ void Supervisor::on_signal(const StopSignal& signal) {
   if (signal.number == SIGTSTP) return suspend();
   if (stop_signal_) return kill_all();  // asked twice: no more patience
   stop_signal_ = signal;
-  renderer_.notice(
+  renderer_.remark(
       fmt::format("{}: {} ({}), {} ranks finish their step and save; again to end them at once",
                   options_.program, signal.number == SIGINT ? "interrupted" : "asked to stop",
                   signal.text(), alive_));
@@ -302,7 +303,7 @@ JobOutcome Supervisor::report() {
                      .done = done_};
   if (!culprit && !daemon_status_) return outcome;
   if (culprit && stopped_as_asked(all[*culprit])) {
-    renderer_.notice(fmt::format("{}: stopped at {}; launch the job again to go on",
+    renderer_.remark(fmt::format("{}: stopped at {}; launch the job again to go on",
                                  options_.program, stopped_doing_));
     outcome.exit_code = kExitStopped;
     return outcome;

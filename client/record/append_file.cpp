@@ -31,6 +31,7 @@ Result<void> AppendFile::look_at_the_end() {
   struct stat st {};
   if (::fstat(fd_.get(), &st) != 0) return fail_errno(fmt::format("look at '{}'", path_));
   had_content_ = st.st_size > 0;
+  size_bytes_ = static_cast<uint64_t>(st.st_size);
   char last = '\n';
   if (had_content_ && ::pread(fd_.get(), &last, 1, st.st_size - 1) != 1) {
     return fail_errno(fmt::format("read the end of '{}'", path_));
@@ -40,6 +41,7 @@ Result<void> AppendFile::look_at_the_end() {
 
 Result<void> AppendFile::append(std::string_view text) {
   waiting_ += text;
+  size_bytes_ += text.size();
   return waiting_.size() < kPiece ? Result<void>() : flush();
 }
 

@@ -1,6 +1,7 @@
 // A file that only grows, written in large pieces.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,9 @@ class AppendFile {
   /// Creates `path`, which must not be there. Errors: already_exists; as open says.
   [[nodiscard]] static Result<AppendFile> create(const std::string& path);
 
+  /// With what waits to be flushed.
+  [[nodiscard]] uint64_t size_bytes() const noexcept { return size_bytes_; }
+
   /// True if the file held something when it was opened.
   [[nodiscard]] bool had_content() const noexcept { return had_content_; }
 
@@ -34,6 +38,7 @@ class AppendFile {
   UniqueFd fd_;
   std::string path_;
   std::string waiting_;
+  uint64_t size_bytes_ = 0;
   bool had_content_ = false;
 };
 

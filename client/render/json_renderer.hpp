@@ -21,15 +21,20 @@ class JsonSink : public EventSink {
 /// of a validation pass only those that a person would see.
 class JsonRenderer : public Renderer {
  public:
-  JsonRenderer(int out_fd, int err_fd) noexcept : out_(out_fd), err_(err_fd) {}
+  JsonRenderer(int out_fd, int err_fd, bool quiet = false) noexcept
+      : out_(out_fd), err_(err_fd), quiet_(quiet) {}
   void on_event(const Event& event) override;
   void log_line(LogStream stream, std::string_view line) override;
   void notice(std::string_view text) override;
+  void remark(std::string_view text) override {
+    if (!quiet_) notice(text);
+  }
   void set_interrupt(int fd) override;
   void finish() override {}
 
  private:
   Output out_, err_;
+  bool quiet_;
 };
 
 }  // namespace npu::client

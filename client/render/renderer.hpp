@@ -3,6 +3,8 @@
 // as data.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 
@@ -18,8 +20,16 @@ class Renderer : public EventSink {
   /// One line of a rank's own output, already prefixed, without the newline.
   virtual void log_line(LogStream stream, std::string_view line) = 0;
 
-  /// A remark of the program itself, one or more lines without the last newline; to stderr.
+  /// The same, not prefixed yet: "[rank 3] " comes in front of it.
+  virtual void rank_line(int rank, LogStream stream, std::string_view line) {
+    log_line(stream, fmt::format("[rank {}] {}", rank, line));
+  }
+
+  /// What the program itself has to say, one or more lines without the last newline; to stderr.
   virtual void notice(std::string_view text) = 0;
+
+  /// The same for what nobody has to act on: --quiet leaves it out.
+  virtual void remark(std::string_view text) { notice(text); }
 
   /// A readable descriptor that says "stop waiting for the reader of our output".
   virtual void set_interrupt(int fd) = 0;

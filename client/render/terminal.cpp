@@ -13,7 +13,10 @@ TerminalTraits terminal_traits(int fd) {
   const char* no_color = std::getenv("NO_COLOR");
   const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
   const bool live = ::isatty(fd) == 1 && !dumb;
-  return {.live = live, .colour = live && (no_color == nullptr || *no_color == '\0')};
+  const char* choice = std::getenv("NPU_COLOR");
+  const std::string_view colour(choice != nullptr ? choice : "");
+  const bool welcome = live && (no_color == nullptr || *no_color == '\0');
+  return {.live = live, .colour = colour == "always" || (welcome && colour != "never")};
 }
 
 TerminalSize terminal_size(int fd) noexcept {

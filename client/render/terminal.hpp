@@ -9,7 +9,8 @@ struct TerminalTraits {
 };
 
 /// A terminal that is not "dumb" takes a live line; it takes colour unless NO_COLOR is set
-/// to anything but the empty string (no-color.org). Reads TERM and NO_COLOR.
+/// to anything but the empty string (no-color.org). NPU_COLOR=always or never, which is what
+/// --color sets, wins over both. Reads TERM, NO_COLOR and NPU_COLOR.
 [[nodiscard]] TerminalTraits terminal_traits(int fd);
 
 struct TerminalSize {

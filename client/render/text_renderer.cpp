@@ -2,65 +2,45 @@
 
 #include <fmt/format.h>
 
-#include "client/render/text_format.hpp"
+#include "client/render/event_text.hpp"
 
 namespace npu::client {
 namespace {
 
 constexpr std::chrono::seconds kSkewEvery{1};
 
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-
 }  // namespace
 
 void TextRenderer::on_event(const Event& event) {
-  std::visit(
-      Overloaded{
-          [&](const StartEvent& e) {
-            start_ = e;
-            state_ = {.epochs = e.epochs, .eval_every = e.eval_every};
-            print(out_, format_start(e));
-          },
-          [&](const StepEvent& e) { step(e); },
-          [&](const ValStepEvent& e) { validation(e); },
-          [&](const OverflowEvent& e) { print(out_, format_overflow(e)); },
-          [&](const EpochEvent& e) {
-            state_.step.reset();
-            state_.val.reset();
-            print(out_, format_epoch(e));
-          },
-          [&](const CheckpointEvent& e) { print(out_, format_checkpoint(e)); },
-          [&](const MemoryCheckpointEvent&) {},  // often, and nothing to look at
-          [&](const WarningEvent& e) { print(err_, "warning: " + e.message); },
-          [&](const RestartEvent& e) { print(err_, format_restart(e)); },
-          [&](const ErrorEvent&) {},  // whoever ends the job says it in a sentence of its own
-          [&](const EvalEvent& e) {
-            state_.val.reset();
-            print(out_, format_eval(e));
-          },
-          [&](const DoneEvent& e) {
-            finish();
-            print(out_, format_done(e));
-          },
-      },
-      event);
+  remember(event);
+  const auto said = event_text(event);
+  if (said && !(options_.quiet && std::holds_alternative<WarningEvent>(event))) {
+    print(said->stream == LogStream::kStdout ? out_ : err_, said->text);
+  }
+  const bool moves =
+      std::holds_alternative<StepEvent>(event) || std::holds_alternative<ValStepEvent>(event);
+  if (moves && options_.traits.live) refresh();
 }
 
-void TextRenderer::step(const StepEvent& e) {
-  state_.step = e;
-  state_.val.reset();
-  if (e.display) print(out_, format_step(e));
-  if (options_.traits.live) refresh();
-}
-
-void TextRenderer::validation(const ValStepEvent& e) {
-  state_.val = e;
-  state_.validation_s = static_cast<double>(e.steps_per_epoch) * e.batch_avg_s;
-  if (e.display) print(out_, format_val_step(e));
-  if (options_.traits.live) refresh();
+/// What the live lines show from here on.
+void TextRenderer::remember(const Event& event) {
+  if (const auto* start = std::get_if<StartEvent>(&event)) {
+    start_ = *start;
+    state_ = {.epochs = start->epochs, .eval_every = start->eval_every};
+  } else if (const auto* step = std::get_if<StepEvent>(&event)) {
+    state_.step = *step;
+    state_.val.reset();
+  } else if (const auto* val = std::get_if<ValStepEvent>(&event)) {
+    state_.val = *val;
+    state_.validation_s = static_cast<double>(val->steps_per_epoch) * val->batch_avg_s;
+  } else if (std::holds_alternative<EpochEvent>(event)) {
+    state_.step.reset();
+    state_.val.reset();
+  } else if (std::holds_alternative<EvalEvent>(event)) {
+    state_.val.reset();
+  } else if (std::holds_alternative<DoneEvent>(event)) {
+    finish();
+  }
 }
 
 void TextRenderer::log_line(LogStream stream, std::string_view line) {
@@ -68,6 +48,10 @@ void TextRenderer::log_line(LogStream stream, std::string_view line) {
 }
 
 void TextRenderer::notice(std::string_view text) { print(err_, text); }
+
+void TextRenderer::remark(std::string_view text) {
+  if (!options_.quiet) print(err_, text);
+}
 
 void TextRenderer::set_interrupt(int fd) {
   out_.set_interrupt(fd);

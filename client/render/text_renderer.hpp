@@ -21,6 +21,7 @@ struct TextOptions {
   TerminalTraits traits;           // terminal_traits(out_fd) for the real thing
   int columns = 0, rows = 24;      // columns 0: ask the terminal for both at every redraw
   milliseconds redraw_every{100};  // live lines that flicker help nobody
+  bool quiet = false;              // no remarks and warnings
   /// Who came last in the collectives of late, asked once a second at most; may be empty.
   std::function<std::optional<RankSkew>(const StartEvent&)> skew;
 };
@@ -42,6 +43,7 @@ class TextRenderer : public Renderer {
   void on_event(const Event& event) override;
   void log_line(LogStream stream, std::string_view line) override;
   void notice(std::string_view text) override;
+  void remark(std::string_view text) override;
   void set_interrupt(int fd) override;
   [[nodiscard]] bool live() const override { return options_.traits.live; }
   void refresh() override;
@@ -50,8 +52,7 @@ class TextRenderer : public Renderer {
 
  private:
   void print(Output& to, std::string_view text);
-  void step(const StepEvent& event);
-  void validation(const ValStepEvent& event);
+  void remember(const Event& event);
   void ask_for_skew();
   [[nodiscard]] TerminalSize size() const;
   [[nodiscard]] std::string live_bytes();
