@@ -134,11 +134,12 @@ struct RunRow {
   uint64_t collectives;
   int64_t uid;
   uint32_t world, joined;
-  uint32_t state;               // RunState
-  uint32_t failed_checkpoints;  // in a row, up to the last one
-  int64_t launcher;             // pid of who waited for the devices, 0 if nobody did
-  uint32_t place;               // in the line of who waits, 0: does not wait
+  uint32_t state;                    // RunState
+  uint32_t failed_checkpoints;       // in a row, up to the last one
+  int64_t launcher;                  // pid of who waited for the devices, 0 if nobody did
+  uint32_t place;                    // in the line of who waits, 0: does not wait
   uint32_t reserved;
+  int64_t started_unix, ended_unix;  // seconds; 0: has not ended
   // By rank; a rank that has not come or has left has pid 0.
   int64_t pids[kMaxDevices];
   uint64_t steps[kMaxDevices];  // what the rank says of itself

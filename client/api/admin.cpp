@@ -47,6 +47,8 @@ RunInfo to_info(const shm::RunRow& row) {
   info.joined = static_cast<int>(row.joined);
   info.generation = row.generation;
   info.uid = row.uid;
+  info.started_unix = row.started_unix;
+  info.ended_unix = row.ended_unix;
   info.collectives = row.collectives;
   info.failed_checkpoints = row.failed_checkpoints;
   info.last_error = shm::get_text(row.error);

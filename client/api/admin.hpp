@@ -37,11 +37,12 @@ struct RunInfo {
   int world = 0, joined = 0;
   uint64_t generation = 0;
   int64_t uid = -1;
-  uint64_t collectives = 0;         // completed by the run's world communicator
-  uint32_t failed_checkpoints = 0;  // in a row, up to the last one
-  std::string last_error;      // of a pending run: what it waits for
-  int64_t launcher = 0;        // pid of the launcher that waited for its devices, 0: none did
-  uint32_t place = 0;          // of a pending run in the line, 1 is next; 0: has its devices
+  int64_t started_unix = 0, ended_unix = 0;  // seconds; 0: has not ended, or is not known
+  uint64_t collectives = 0;                  // completed by the run's world communicator
+  uint32_t failed_checkpoints = 0;           // in a row, up to the last one
+  std::string last_error;                    // of a pending run: what it waits for
+  int64_t launcher = 0;  // pid of the launcher that waited for its devices, 0: none did
+  uint32_t place = 0;    // of a pending run in the line, 1 is next; 0: has its devices
   std::vector<RunRank> ranks;  // all `world` of them
 };
 

@@ -153,6 +153,7 @@ Run& RunTable::create(const JoinRequest& r) {
   run->name = r.run;
   run->key = r.key;
   run->uid = r.uid;
+  run->started_unix = r.now_unix;
   run->world = r.world;
   run->job_hash = r.job_hash;
   run->rank_bytes = r.arena_bytes;

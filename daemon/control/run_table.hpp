@@ -52,6 +52,7 @@ struct Run {
   uint64_t id = 0;
   std::string name, key;
   int64_t uid = 0;
+  int64_t started_unix = 0;  // when its first rank came
   uint64_t job_hash = 0;
   uint32_t world = 0;
   uint64_t rank_bytes = 0;  // arena of the first that came: what is expected of the others

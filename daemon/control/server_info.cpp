@@ -56,6 +56,7 @@ shm::RunRow Server::Impl::row_of(const Run& run) {
   row.generation = run.id;
   row.collectives = run.memory->collectives_done.load(std::memory_order_relaxed);
   row.uid = run.uid;
+  row.started_unix = run.started_unix;
   row.world = run.world;
   row.joined = run.joined();
   row.state = static_cast<uint32_t>(run.state);

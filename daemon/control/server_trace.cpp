@@ -1,6 +1,7 @@
 // Flight recorders: handed to readers, kept for a while after their run, written to a file when a
 // run is aborted.
 #include <algorithm>
+#include <ctime>
 
 #include "daemon/control/server_impl.hpp"
 #include "daemon/control/trace_file.hpp"
@@ -52,11 +53,11 @@ Result<TracedRun> Server::Impl::find_trace(const std::string& name, const Sessio
     if (newest == nullptr || freshness(*newest) < freshness(run)) newest = &run;
   }
   if (newest != nullptr) return *newest;
-  return fail(Code::kNotFound,
-              "trace of run '{}': this daemon has no such run of yours and none of its last {} runs "
-              "was it; {}",
-              printable(name), kEndedRuns,
-              known.empty() ? "no run of yours is known" : "known: " + known);
+  return fail(
+      Code::kNotFound,
+      "trace of run '{}': this daemon has no such run of yours and none of its last {} runs "
+      "was it; {}",
+      printable(name), kEndedRuns, known.empty() ? "no run of yours is known" : "known: " + known);
 }
 
 void Server::Impl::on_trace_open(Session& session, const shm::Received& message) {
@@ -86,6 +87,7 @@ void Server::Impl::on_trace_open(Session& session, const shm::Received& message)
 void Server::Impl::remember(const Run& run) {
   if (run.memory == nullptr || run.memory->recorder == nullptr) return;
   TracedRun ended{row_of(run), run.memory->recorder};
+  ended.row.ended_unix = std::time(nullptr);
   if (run.state == shm::RunState::kRunning) {
     ended.row.state = static_cast<uint32_t>(shm::RunState::kEnded);
   }
