@@ -100,6 +100,8 @@ Result<int> export_model(const Options& options, const std::string& socket) {
 
 Result<int> with_daemon(const Options& options, Work work) {
   NPU_TRY(const client::DaemonAccess daemon, client::open_store(options.daemon));
+  say(Verbosity::kVerbose, "ckpt",
+      fmt::format("asks {} daemon at '{}'", daemon.owned ? "a private" : "the", daemon.socket));
   return work(options, daemon.socket);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/launch/launch.hpp"
 #include "shm/base/error.hpp"
@@ -32,6 +33,20 @@ void add_metrics(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 /// Walks `app` when it runs, so it sees what was added after it, too.
 void add_help_tree(CLI::App& app, Action& chosen);
+void add_logs(CLI::App& app, Action& chosen);
+void add_stop(CLI::App& app, Action& chosen);
+
+/// --color, -q and -v, for `app` and every subcommand in it; they take effect while the line is
+/// parsed. --color becomes NPU_COLOR in the environment, which ranks and private daemons inherit.
+void add_global_options(CLI::App& app);
+
+/// What stderr holds; the program's only log level. kQuiet: errors. kNormal: warnings and remarks,
+/// too. kVerbose: which daemon, folder and process a command works with. kDebug: also what a
+/// private daemon logs.
+enum class Verbosity : int8_t { kQuiet = -1, kNormal = 0, kVerbose = 1, kDebug = 2 };
+[[nodiscard]] Verbosity verbosity() noexcept;
+/// "npu launch: ...", to stderr, from that level on.
+void say(Verbosity from, std::string_view command, std::string_view text);
 
 /// Prints "npu launch: error: ... [EI0001]" to stderr (diagnostics of a configuration file as they
 /// are) and returns the exit code of the error.
@@ -49,6 +64,10 @@ void add_daemon_choice(CLI::App& app, client::DaemonChoice& choice);
 /// The socket of the daemon that answers, else of the one that a running `npu launch` keeps for
 /// itself. Errors: unavailable (none); failed_precondition (several private ones).
 [[nodiscard]] Result<std::string> daemon_to_ask(const std::string& named);
+
+/// All that may know a run of the caller: the named one alone; else the one that answers, and those
+/// that launches keep for themselves. Errors: unavailable (none).
+[[nodiscard]] Result<std::vector<std::string>> daemons_to_ask(const std::string& named);
 
 /// To stdout; a reader that went away is not an error. Errors: what write(2) says (a full disk).
 [[nodiscard]] Result<void> print(std::string_view text);

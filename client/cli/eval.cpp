@@ -53,6 +53,8 @@ int run(const Options& options, const std::vector<std::string>& more) {
   if (!options.weights.empty()) {
     args.insert(args.end(), {"--set", "model.pretrained=" + quoted_text(options.weights)});
   }
+  if (verbosity() == Verbosity::kQuiet) args.emplace_back("-q");
+  for (int i = 0; i < static_cast<int>(verbosity()); ++i) args.emplace_back("-v");
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);

@@ -67,11 +67,13 @@ struct Options {
 
 std::unique_ptr<client::Renderer> make_renderer(Format format,
                                                 std::shared_ptr<client::SkewWatch> skew) {
+  const bool quiet = verbosity() == Verbosity::kQuiet;
   if (format == Format::kJson) {
-    return std::make_unique<client::JsonRenderer>(STDOUT_FILENO, STDERR_FILENO);
+    return std::make_unique<client::JsonRenderer>(STDOUT_FILENO, STDERR_FILENO, quiet);
   }
   client::TextOptions text;
   text.traits = client::terminal_traits(STDOUT_FILENO);
+  text.quiet = quiet;
   text.skew = [watch = std::move(skew)](const client::StartEvent& start) {
     return watch->sample(start.daemon, start.run, start.world);
   };
@@ -117,7 +119,7 @@ Result<std::optional<milliseconds>> wait_limit(const std::string& given) {
 Result<int> launch_job(Options& options, client::Renderer& renderer) {
   NPU_TRY(options.launch.wait, wait_limit(options.wait));
   NPU_TRY(PreparedJob prepared, prepare_job(options.request));
-  for (const std::string& remark : prepared.remarks) renderer.notice("npu launch: " + remark);
+  for (const std::string& remark : prepared.remarks) renderer.remark("npu launch: " + remark);
   if (options.print_job) {
     NPU_TRY_VOID(print(prepared.text));
     return 0;
@@ -127,7 +129,11 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
   options.launch.devices = prepared.job.devices;
   options.launch.run = prepared.job.name;
   options.launch.restart = restart_policy(prepared.job);
-  client::RecordingRenderer recording(renderer, recorder_options(prepared.job));
+  const client::RecorderOptions recorder = recorder_options(prepared.job);
+  if (!recorder.folder.empty()) {
+    say(Verbosity::kVerbose, "launch", fmt::format("curves and logs go to '{}'", recorder.folder));
+  }
+  client::RecordingRenderer recording(renderer, recorder);
   return client::launch(options.launch, recording);
 }
 

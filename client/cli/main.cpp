@@ -18,8 +18,8 @@ namespace {
 
 // A subcommand that comes later is one file and one line here.
 constexpr void (*kCommands[])(CLI::App&, Action&) = {
-    add_launch, add_eval, add_train, add_info, add_ckpt, add_config, add_bench, add_ps, add_plot,
-    add_metrics, add_help_tree};
+    add_launch, add_eval, add_train,  add_info,  add_ps,      add_logs,     add_stop,
+    add_ckpt,   add_plot, add_config, add_bench, add_metrics, add_help_tree};
 
 constexpr const char* kAbout =
     "Train on the emulated NPUs of this host.\n"
@@ -30,6 +30,8 @@ constexpr const char* kAbout =
     "  npu eval job.yaml --checkpoint best\n"
     "  npu info\n"
     "  npu ps\n"
+    "  npu logs resnet20-fashion-mnist -f\n"
+    "  npu stop resnet20-fashion-mnist\n"
     "  npu plot resnet20-fashion-mnist --to curves.png\n"
     "  npu ckpt ls\n";
 
@@ -90,6 +92,7 @@ int run(int argc, char** argv) {
   Action chosen;
   app.formatter(std::make_shared<ShortList>());  // inherited by the subcommands
   for (const auto add : kCommands) add(app, chosen);
+  add_global_options(app);
   if (const auto code = unknown_command(app, argc, argv)) return *code;
   try {
     app.parse(argc, argv);

@@ -1,5 +1,6 @@
 // npu ps: the runs of a daemon, and the flight recorder of one of them.
 #include <CLI/CLI.hpp>
+#include <ctime>
 #include <memory>
 
 #include "client/cli/command.hpp"
@@ -15,10 +16,12 @@ constexpr const char* kAbout =
     "\n"
     "Examples:\n"
     "  npu ps\n"
+    "  npu ps -o json | jq -r '.runs[] | select(.state == \"running\") | .name'\n"
     "  npu ps --trace resnet20-fashion-mnist           who arrived when, who is missing\n"
     "  npu ps --trace resnet20-fashion-mnist -o chrome > trace.json\n"
     "  npu ps --trace RUN -o json | jq '.records[] | {seq, straggler, wait_us, run_us}'\n"
     "\n"
+    "STEP is the step that every rank has done, TIME counts from the first rank's coming.\n"
     "The daemon keeps the last 4096 collectives of a run, also of the last 8 runs that are over; "
     "when it\n"
     "aborts a run it writes them below its state directory, too, and logs where.\n";
@@ -34,7 +37,8 @@ struct Options {
 
 Result<std::string> runs_text(const Options& options, const std::string& socket) {
   NPU_TRY(const auto runs, client::list_runs(socket));
-  return options.format == Format::kJson ? runs_json(runs) : runs_table(runs);
+  const int64_t now = std::time(nullptr);
+  return options.format == Format::kJson ? runs_json(runs, now) : runs_table(runs, now);
 }
 
 Result<std::string> trace_text(const Options& options, const std::string& socket) {
@@ -64,6 +68,7 @@ Result<void> show(const Options& options) {
                      "-o chrome shows the collectives of one run; name it with --trace RUN");
   }
   NPU_TRY(const std::string socket, daemon_to_ask(options.socket));
+  say(Verbosity::kVerbose, "ps", fmt::format("asks the daemon at '{}'", socket));
   NPU_TRY(const std::string text,
           options.run.empty() ? runs_text(options, socket) : trace_text(options, socket));
   return print(text);

@@ -1,8 +1,10 @@
 #include "client/cli/ps_view.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +35,42 @@ std::string pids_of(const client::RunInfo& run) {
   }
   return text.empty() ? "-" : text;
 }
+
+std::string devices_of(const client::RunInfo& run) {
+  uint32_t mask = 0;
+  for (const client::RunRank& rank : run.ranks) {
+    const bool came = rank.pid != 0 || run.state != "forming";
+    if (came && rank.device >= 0 && rank.device < 32) mask |= 1u << rank.device;
+  }
+  return mask == 0 ? "-" : rank_list(mask);
+}
+
+/// The number where the host knows no name for it.
+std::string user_name(int64_t uid) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> memory;
+  const int err =
+      ::getpwuid_r(static_cast<uid_t>(uid), &entry, memory.data(), memory.size(), &found);
+  return err == 0 && found != nullptr ? found->pw_name : fmt::format("{}", uid);
+}
+
+std::optional<int64_t> seconds_of(const client::RunInfo& run, int64_t now_unix) {
+  if (run.started_unix <= 0) return std::nullopt;
+  const int64_t end = run.ended_unix > 0 ? run.ended_unix : now_unix;
+  return std::max<int64_t>(end - run.started_unix, 0);
+}
+
+/// As Slurm writes it: 1-02:03:04, 2:03:04, 3:04.
+std::string elapsed(const std::optional<int64_t>& seconds) {
+  if (!seconds) return "NA";
+  const int64_t s = *seconds, days = s / 86400, hours = s / 3600 % 24, minutes = s / 60 % 60;
+  if (days > 0) return fmt::format("{}-{:02}:{:02}:{:02}", days, hours, minutes, s % 60);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, s % 60);
+  return fmt::format("{}:{:02}", minutes, s % 60);
+}
+
+Json known_or_null(int64_t unix_time) { return unix_time > 0 ? Json(unix_time) : Json(nullptr); }
 
 std::string duration(const std::optional<uint64_t>& ns) {
   if (!ns) return "NA";
@@ -74,7 +112,7 @@ std::string record_line(const TraceRecord& r, uint64_t now_ns) {
       state_of(r, s));
 }
 
-Json run_json(const client::RunInfo& run) {
+Json run_json(const client::RunInfo& run, int64_t now_unix) {
   Json ranks = Json::array();
   for (const client::RunRank& rank : run.ranks) {
     ranks.push_back({{"rank", rank.rank},
@@ -82,13 +120,18 @@ Json run_json(const client::RunInfo& run) {
                      {"pid", rank.pid != 0 ? Json(rank.pid) : Json(nullptr)},
                      {"steps", rank.steps}});
   }
+  const auto seconds = seconds_of(run, now_unix);
   return {{"name", run.name},
           {"generation", run.generation},
           {"uid", run.uid},
+          {"user", user_name(run.uid)},
           {"state", run.state},
           {"world", run.world},
           {"joined", run.joined},
           {"steps", steps_of(run)},
+          {"started", known_or_null(run.started_unix)},
+          {"ended", known_or_null(run.ended_unix)},
+          {"seconds", seconds ? Json(*seconds) : Json(nullptr)},
           {"collectives", run.collectives},
           {"last_error", run.last_error},
           {"launcher", run.launcher != 0 ? Json(run.launcher) : Json(nullptr)},
@@ -96,19 +139,20 @@ Json run_json(const client::RunInfo& run) {
           {"ranks", std::move(ranks)}};
 }
 
+constexpr const char* kRunRow = "{:<{}}  {:>4}  {:<8}  {:<7}  {:<7}  {:>5}  {:>8}  {:>10}  {}\n";
+
 }  // namespace
 
-std::string runs_table(const std::vector<client::RunInfo>& runs) {
+std::string runs_table(const std::vector<client::RunInfo>& runs, int64_t now_unix) {
   if (runs.empty()) return "no run\n";
   size_t width = 3;
   for (const auto& run : runs) width = std::max(width, run.name.size());
-  std::string text = fmt::format("{:<{}}  {:>4}  {:>6}  {:<7}  {:>5}  {:>8}  {:>11}  PIDS\n", "RUN",
-                                 width, "GEN", "UID", "STATE", "RANKS", "STEPS", "COLLECTIVES");
+  std::string text = fmt::format(fmt::runtime(kRunRow), "RUN", width, "GEN", "USER", "STATE",
+                                 "DEVICES", "RANKS", "STEP", "TIME", "PIDS");
   for (const auto& run : runs) {
-    text +=
-        fmt::format("{:<{}}  {:>4}  {:>6}  {:<7}  {:>5}  {:>8}  {:>11}  {}\n", run.name, width,
-                    run.generation, run.uid, run.state, fmt::format("{}/{}", run.joined, run.world),
-                    steps_of(run), run.collectives, pids_of(run));
+    text += fmt::format(fmt::runtime(kRunRow), run.name, width, run.generation, user_name(run.uid),
+                        run.state, devices_of(run), fmt::format("{}/{}", run.joined, run.world),
+                        steps_of(run), elapsed(seconds_of(run, now_unix)), pids_of(run));
   }
   for (const auto& run : runs) {
     if (run.last_error.empty()) continue;
@@ -122,9 +166,9 @@ std::string runs_table(const std::vector<client::RunInfo>& runs) {
   return text;
 }
 
-std::string runs_json(const std::vector<client::RunInfo>& runs) {
+std::string runs_json(const std::vector<client::RunInfo>& runs, int64_t now_unix) {
   Json list = Json::array();
-  for (const auto& run : runs) list.push_back(run_json(run));
+  for (const auto& run : runs) list.push_back(run_json(run, now_unix));
   const Json out = {{"schema", 1}, {"runs", std::move(list)}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }

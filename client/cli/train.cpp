@@ -51,7 +51,9 @@ class NullSink : public client::EventSink {
   void on_event(const client::Event&) override {}
 };
 
-void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+void warn(const std::string& text) {
+  if (verbosity() > Verbosity::kQuiet) std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
 
 std::string env_text(const char* name) {
   const char* value = std::getenv(name);

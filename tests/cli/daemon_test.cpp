@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "background.hpp"
 #include "cli_fixture.hpp"
 #include "client/render/events.hpp"
 #include "shm/base/clock.hpp"
@@ -21,6 +22,10 @@ namespace fs = std::filesystem;
 
 class DaemonTest : public CliTest {
  protected:
+  [[nodiscard]] std::vector<std::string> endless_launch() {
+    return {"launch", job(), "-o", "json", "--set", "train.epochs=1000"};
+  }
+
   /// What is left in the runtime directory; the job file and the store are not meant.
   [[nodiscard]] size_t runtime_dirs() const {
     size_t count = 0;
@@ -89,54 +94,8 @@ TEST_F(DaemonTest, FinishedJobCanBeListedVerifiedAndExported) {
   EXPECT_GT(fs::file_size(to), 1000u);
 }
 
-// A launch in the background whose stdout is read line by line.
-class Background {
- public:
-  Background(const std::vector<std::string>& env, const std::string& job)
-      : pipe_(std::move(*client::make_pipe())) {
-    client::ChildSpec spec{.path = NPU_PATH, .env = env, .stdout_fd = pipe_.write_end.get()};
-    spec.argv = {"npu", "launch", job, "-o", "json", "--set", "train.epochs=1000"};
-    auto started = client::Child::start(spec);
-    EXPECT_TRUE(started);
-    child_.emplace(std::move(*started));
-    pipe_.write_end.reset();
-  }
-
-  /// Reads on until `text` came by or the other end is closed; everything that was read.
-  std::string read_until(const std::string& text) {
-    std::string all;
-    char piece[4096];
-    pollfd ready{pipe_.read_end.get(), POLLIN, 0};
-    while (all.find(text) == std::string::npos && ::poll(&ready, 1, 30'000) == 1) {
-      const ssize_t n = ::read(pipe_.read_end.get(), piece, sizeof piece);
-      if (n <= 0) break;
-      all.append(piece, static_cast<size_t>(n));
-    }
-    return all;
-  }
-
-  /// Children of the launcher that run `npu train`.
-  std::vector<pid_t> ranks() {
-    std::vector<pid_t> pids;
-    std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", child_->pid()));
-    for (pid_t pid = 0; list >> pid;) {
-      std::ifstream words(fmt::format("/proc/{}/cmdline", pid));
-      std::string line;
-      std::getline(words, line);
-      if (line.find("train") != std::string::npos) pids.push_back(pid);
-    }
-    return pids;
-  }
-
-  client::Child& child() { return *child_; }
-
- private:
-  client::Pipe pipe_;
-  std::optional<client::Child> child_;
-};
-
 TEST_F(DaemonTest, KilledRankEndsTheJobWithinASecondAndIsNamed) {
-  Background launch(env_, job());
+  Background launch(env_, endless_launch());
   ASSERT_THAT(launch.read_until("\"step\":2,"), HasSubstr("\"step\":2,"));
   const auto ranks = launch.ranks();
   ASSERT_EQ(ranks.size(), 2u);
@@ -151,12 +110,14 @@ TEST_F(DaemonTest, KilledRankEndsTheJobWithinASecondAndIsNamed) {
 }
 
 TEST_F(DaemonTest, RunningJobIsSeenByInfoAndEndsOnInterrupt) {
-  Background launch(env_, job());
+  Background launch(env_, endless_launch());
   ASSERT_THAT(launch.read_until("\"step\":2,"), HasSubstr("\"step\":2,"));
   const Outcome info = npu({"info", "-o", "json"});
   EXPECT_EQ(info.code, 0) << info.err;
-  EXPECT_THAT(info.out,
-              MatchesRegex("\\{\"schema\":1,\"devices\":\\[.*\\],\"runs\":\\[.*\\]\\}\n"));
+  EXPECT_THAT(
+      info.out,
+      MatchesRegex("\\{\"schema\":1,\"devices\":\\[.*\\],\"runs\":\\[.*\\],\"warnings\":\\[\\],"
+                   "\"daemon\":\\{.*\\},\"time\":.*\\}\n"));
   EXPECT_THAT(info.out, HasSubstr("\"run\":\"tiny\",\"rank\":1,"));
   EXPECT_THAT(npu({"info"}).out, HasSubstr("BUSY"));
   ASSERT_EQ(::kill(launch.child().pid(), SIGINT), 0);
