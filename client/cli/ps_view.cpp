@@ -157,8 +157,10 @@ std::string runs_table(const std::vector<client::RunInfo>& runs, int64_t now_uni
   for (const auto& run : runs) {
     if (run.last_error.empty()) continue;
     if (run.state == "pending") {
-      const std::string place = run.place != 0 ? fmt::format(", place {} in the line", run.place) : "";
-      text += fmt::format("run '{}' waits (pid {}){}; {}\n", run.name, run.launcher, place, run.last_error);
+      const std::string place =
+          run.place != 0 ? fmt::format(", place {} in the line", run.place) : "";
+      text += fmt::format("run '{}' waits (pid {}){}; {}\n", run.name, run.launcher, place,
+                          run.last_error);
       continue;
     }
     text += fmt::format("run '{}' generation {}: {}\n", run.name, run.generation, run.last_error);

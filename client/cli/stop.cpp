@@ -26,6 +26,7 @@ constexpr const char* kAbout =
     "  npu stop resnet20-fashion-mnist --now          at once; steps since the last checkpoint are "
     "lost\n"
     "\n"
+    "Another user's run: administrators end it with --now; its ranks end with exit code 77.\n"
     "The signal goes to the `npu launch` of the run, or to its ranks when they were started by "
     "hand. Exit codes:\n0 it ended (or was asked, with --wait 0), 66 no such run goes on, 75 it "
     "still runs, 77 it is not yours.\n";
@@ -49,10 +50,11 @@ struct LiveRun {
 struct Found {
   std::optional<LiveRun> run;  // none: between two attempts, only its launcher is there
   std::vector<StopTarget> targets;
+  bool evict = false;  // another user's: the daemon ends it, if it takes the caller's word
 };
 
 bool goes_on(const client::RunInfo& run) {
-  return run.state == "forming" || run.state == "running";
+  return run.state == "forming" || run.state == "running" || run.state == "pending";
 }
 
 /// Those of that name; the caller's own when several users have one. `known`: names that go on.
@@ -101,8 +103,19 @@ Result<Found> find(const Options& options) {
   }
   Found found;
   if (!named.empty()) {
-    NPU_TRY(found.targets, stop_targets(named.front().socket, named.front().info));
     found.run = std::move(named.front());
+    const client::RunInfo& run = found.run->info;
+    found.evict = run.uid != static_cast<int64_t>(::geteuid()) && ::geteuid() != 0;
+    if (found.evict && !options.now) {
+      return fail(
+          Code::kPermissionDenied,
+          "stop run '{}': it is of uid {}, who alone can let it save; an administrator ends "
+          "it with --now",
+          run.name, run.uid);
+    }
+    if (!found.evict) {
+      NPU_TRY(found.targets, stop_targets(found.run->socket, run));
+    }
     return found;
   }
   NPU_TRY(auto launcher, stop_target_of_folder(run_folder_named(options.dir, options.run)));
@@ -116,6 +129,7 @@ Result<Found> find(const Options& options) {
 }
 
 std::string who(const Found& found) {
+  if (found.evict) return fmt::format("the daemon (for uid {})", found.run->info.uid);
   std::vector<pid_t> pids;
   for (const StopTarget& target : found.targets) pids.push_back(target.pid);
   if (found.targets.front().launcher) return fmt::format("npu launch (pid {})", pids.front());
@@ -157,7 +171,9 @@ std::string json_of(const Options& options, const Found& found, const Outcome& o
                     {"generation", found.run ? Json(found.run->info.generation) : Json(nullptr)},
                     {"uid", found.run ? Json(found.run->info.uid) : Json(nullptr)},
                     {"how", options.now ? "now" : "gracefully"},
-                    {"through", found.targets.front().launcher ? "launcher" : "ranks"},
+                    {"through", found.evict                      ? "daemon"
+                                : found.targets.front().launcher ? "launcher"
+                                                                 : "ranks"},
                     {"pids", std::move(pids)},
                     {"ended", outcome.ended},
                     {"seconds", outcome.seconds},
@@ -169,6 +185,13 @@ Result<void> stop(const Options& options) {
   NPU_TRY(const Found found, find(options));
   say(Verbosity::kVerbose, "stop", fmt::format("signals {} of run '{}'", who(found), options.run));
   const auto begin = Clock::now();
+  if (found.evict) {
+    NPU_TRY(const auto ended,
+            client::evict_run(found.run->socket, options.run, found.run->info.uid, "npu stop"));
+    const Outcome outcome{.ended = !ended.empty() || found.run->info.state == "pending"};
+    return print(options.format == Format::kJson ? json_of(options, found, outcome)
+                                                 : text_of(options, found, outcome));
+  }
   NPU_TRY_VOID(signal_targets(found.targets, options.now));
   const milliseconds wait(std::llround(1000 * options.wait_s));
   Outcome outcome;

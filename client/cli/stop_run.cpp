@@ -65,20 +65,34 @@ std::optional<StopTarget> launcher_of_rank(const StopTarget& rank) {
   return launcher;
 }
 
-Result<std::vector<StopTarget>> proven_ranks(const std::string& socket, const RunInfo& run) {
+/// What the daemon lists as the run's processes: its ranks, or the launcher that waits in line.
+std::vector<int64_t> listed_pids(const RunInfo& run) {
+  if (run.state == "pending") return {run.launcher};
+  std::vector<int64_t> pids;
+  for (const RunRank& rank : run.ranks) pids.push_back(rank.pid);
+  return pids;
+}
+
+bool same_run(const RunInfo& a, const RunInfo& b) {
+  return a.uid == b.uid && a.name == b.name && a.generation == b.generation &&
+         (a.state == "pending") == (b.state == "pending");
+}
+
+Result<std::vector<StopTarget>> proven_processes(const std::string& socket, const RunInfo& run) {
   std::vector<StopTarget> opened;
-  for (const RunRank& rank : run.ranks) {
-    const auto pid = static_cast<pid_t>(rank.pid);
-    if (UniqueFd pidfd = open_pidfd(pid); pidfd.valid()) opened.push_back({pid, std::move(pidfd)});
+  for (const int64_t number : listed_pids(run)) {
+    const auto pid = static_cast<pid_t>(number);
+    UniqueFd pidfd = open_pidfd(pid);
+    if (pidfd.valid()) opened.push_back({pid, std::move(pidfd), run.state == "pending"});
   }
   NPU_TRY(const auto runs, client::list_runs(socket));
   std::vector<StopTarget> proven;
   for (const RunInfo& now : runs) {
-    if (now.generation != run.generation || now.uid != run.uid) continue;
+    if (!same_run(now, run)) continue;
+    const std::vector<int64_t> listed = listed_pids(now);
     for (StopTarget& target : opened) {
-      const bool listed =
-          std::ranges::find(now.ranks, int64_t{target.pid}, &RunRank::pid) != now.ranks.end();
-      if (listed && pidfd_alive(target.pidfd.get())) proven.push_back(std::move(target));
+      const bool still = std::ranges::find(listed, int64_t{target.pid}) != listed.end();
+      if (still && pidfd_alive(target.pidfd.get())) proven.push_back(std::move(target));
     }
     break;
   }
@@ -115,15 +129,11 @@ Result<void> ask_twice(const StopTarget& launcher) {
 }  // namespace
 
 Result<std::vector<StopTarget>> stop_targets(const std::string& socket, const RunInfo& run) {
-  if (run.uid != static_cast<int64_t>(::geteuid()) && ::geteuid() != 0) {
-    return fail(Code::kPermissionDenied,
-                "stop run '{}': it is of uid {}, you are uid {}; only they and root can stop it",
-                run.name, run.uid, ::geteuid());
-  }
-  NPU_TRY(auto ranks, proven_ranks(socket, run));
+  NPU_TRY(auto ranks, proven_processes(socket, run));
   if (ranks.empty()) {
     return fail(Code::kNotFound, "stop run '{}': it ended just now; nothing was stopped", run.name);
   }
+  if (ranks.front().launcher) return ranks;
   for (const StopTarget& rank : ranks) {
     auto launcher = launcher_of_rank(rank);
     if (!launcher) continue;

@@ -23,7 +23,8 @@ struct StopTarget {
 /// The processes to signal for a run that goes on: its launcher, or its ranks when they have none.
 /// A rank's number is believed when the daemon, which watches the process, still lists it after its
 /// pidfd was opened; a launcher's when such a rank is its child and runs the same program.
-/// Errors: not_found (it ended meanwhile); permission_denied (another user's); as list_runs.
+/// Of a run that waits for devices it is the launcher that the daemon lists. Errors: not_found (it
+/// ended meanwhile); as list_runs.
 [[nodiscard]] Result<std::vector<StopTarget>> stop_targets(const std::string& socket,
                                                            const client::RunInfo& run);
 

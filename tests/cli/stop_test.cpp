@@ -270,8 +270,28 @@ TEST_F(OtherUserTest, WhoSeesARunAndDoesNotOwnItIsRefused) {
   EXPECT_EQ(got.code, 77) << got.err;
   EXPECT_THAT(got.err, StartsWith("npu stop: error: stop run 'test': it is of uid 0"));
   EXPECT_EQ(::kill(pids[0], 0), 0);
-  ::kill(pids[0], SIGKILL);
-  (void)test::wait_ranks(pids);
+  const Outcome now = npu_as_nobody({"stop", "test", "--now", "--socket", socket});
+  EXPECT_EQ(now.code, 0) << now.err;
+  EXPECT_THAT(now.err, StartsWith("run 'test': the daemon (for uid 0) told to end at once"));
+  EXPECT_EQ(test::wait_ranks(pids)[0], 0);  // its collective was aborted
+}
+
+TEST_F(StopTest, LaunchThatStandsInLineIsStoppedToo) {
+  test::DaemonProcess daemon;
+  Background first(env_, endless({"--socket", daemon.socket()}));
+  expect_training(first);
+  Background second(env_, endless({"--socket", daemon.socket(), "--wait", "--set", "name=later"}));
+  const auto in_line = [&] {
+    const auto runs = client::list_runs(daemon.socket());
+    return runs &&
+           std::ranges::any_of(*runs, [](const auto& run) { return run.state == "pending"; });
+  };
+  for (int i = 0; i < kTries && !in_line(); ++i) ::poll(nullptr, 0, 10);
+  const Outcome got = npu({"stop", "later", "--socket", daemon.socket()});
+  EXPECT_EQ(got.code, 0) << got.err;
+  EXPECT_THAT(got.out, HasSubstr(fmt::format("npu launch (pid {})", second.child().pid())));
+  EXPECT_EQ(second.child().wait().code(), 128 + SIGTERM);
+  EXPECT_EQ(npu({"stop", "tiny", "--now", "--socket", daemon.socket()}).code, 0);
 }
 
 }  // namespace
