@@ -106,7 +106,7 @@ Result<void> Launch::take_devices() {
   DeviceWait wait{.socket = daemon_.socket, .run = options_.run, .devices = options_.devices};
   if (options_.wait->count() > 0) wait.limit = options_.wait;
   wait.on_place = [this](uint32_t place, const std::string& why) {
-    renderer_.notice(fmt::format("{}: waiting for devices, place {} in the line; {}",
+    renderer_.remark(fmt::format("{}: waiting for devices, place {} in the line; {}",
                                  options_.supervisor.program, place, why));
   };
   NPU_TRY(hold_, DeviceHold::wait(wait, signals_));
