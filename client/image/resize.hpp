@@ -49,9 +49,10 @@ class Resizer {
   std::vector<uint8_t> narrow_;  // the intermediate: window columns of the rows needed
 };
 
-/// TensorFlow's bilinear resize without antialias, half-pixel centres, computed and kept in fp32:
-/// out is window.height x window.width x channels floats in 0..255.
-/// Source: matches tf.image.resize(method=BILINEAR, antialias=False).
+/// TensorFlow's bilinear resize of old, output i at i * scale of the input, no antialias, computed
+/// and kept in fp32: out is window.height x window.width x channels floats in 0..255.
+/// Source: matches tf.compat.v1.image.resize(method=BILINEAR, align_corners=False), which the
+/// official ResNet's preprocessing calls; tf.image.resize of TF2 has half-pixel centres instead.
 void resize_tf(const Image& image, const ResizePlan& plan, std::span<float> out);
 /// As needed(), for resize_tf.
 [[nodiscard]] Box needed_tf(const ResizePlan& plan);

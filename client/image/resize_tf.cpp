@@ -1,4 +1,4 @@
-// TensorFlow's ResizeBilinear: four neighbours, no antialias, fp32.
+// TensorFlow's ResizeBilinear with half_pixel_centers=false: four neighbours, no antialias, fp32.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +18,7 @@ struct Neighbours {
 
 Neighbours neighbours(int output, int in, int out) noexcept {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
-  const float at = (static_cast<float>(output) + 0.5f) * scale - 0.5f;
+  const float at = static_cast<float>(output) * scale;
   const float below = std::floor(at);
   // Rounding may take the last ones a little beyond the end.
   return {std::clamp(static_cast<int>(below), 0, in - 1),

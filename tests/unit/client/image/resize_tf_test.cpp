@@ -20,16 +20,16 @@ std::vector<float> resized(const Image& image, const ResizePlan& plan) {
   return out;
 }
 
-// Half-pixel centres, by hand: output i looks at (i + 0.5) * scale - 0.5.
+// By hand: output i looks at i * scale, the last ones at the edge.
 TEST(ResizeTf, InterpolatesBetweenTwoNeighbours) {
   const Image image = row({0, 10, 20, 50});
-  EXPECT_EQ(resized(image, resize_crop(image.region, {2, 1})), (std::vector<float>{5, 35}));
+  EXPECT_EQ(resized(image, resize_crop(image.region, {2, 1})), (std::vector<float>{0, 20}));
   EXPECT_EQ(resized(image, resize_crop(image.region, {8, 1})),
-            (std::vector<float>{0, 2.5, 7.5, 12.5, 17.5, 27.5, 42.5, 50}));
+            (std::vector<float>{0, 5, 10, 15, 20, 35, 50, 50}));
 }
 
 TEST(ResizeTf, DoesNotAverageWhenShrinking) {
-  const Image image = row({0, 0, 0, 0, 255, 0, 0, 0, 0});
+  const Image image = row({0, 0, 0, 255, 0, 0, 0, 0, 0});
   EXPECT_EQ(resized(image, resize_crop(image.region, {3, 1})), (std::vector<float>{0, 255, 0}));
 }
 
