@@ -45,7 +45,7 @@ struct DataConfig {
   std::vector<double> mean;  // a channel each, of pixels scaled to 0..1; empty = the data set's own
   std::vector<double> std;
   int label_offset = 0;      // added to the class index; 1 leaves output 0 to "background"
-  uint64_t cache_bytes = 0;  // memory a rank may spend on decoded images
+  uint64_t cache_bytes = 0;  // decoded images, in a memory that ranks share
   bool pin_memory = false;   // no effect: batches are prepared in the device's memory anyway
   // Synthetic data only: what one epoch holds.
   int train_samples = 2048;

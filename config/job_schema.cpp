@@ -63,7 +63,7 @@ void add_data(std::vector<Field>& t, DataConfig& d) {
   t.push_back({"data.label_offset", &d.label_offset, {0, 1}, {},
                "added to the class index; 1 leaves output 0 to background, as TensorFlow's 1001 classes do"});
   t.push_back({"data.cache_bytes", BytesSlot{&d.cache_bytes}, {0, 1e15}, {},
-               "imagefolder: memory of a rank for decoded images; 0 = off", false});
+               "imagefolder: memory for decoded images, shared by the ranks of a launch; 0 = off", false});
   t.push_back({"data.pin_memory", &d.pin_memory, {}, {},
                "no effect: batches are prepared in the device's memory", false});
   t.push_back({"data.train_samples", &d.train_samples, {1, 1e8}, {},

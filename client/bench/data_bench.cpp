@@ -102,8 +102,12 @@ Result<DataBenchResult> run_data_bench(const DataBenchOptions& o) {
     return fail(Code::kInvalidArgument, "read '{}': {} images do not fill one batch of {}", r.path,
                 r.samples, o.batch);
   }
-  auto budget = o.cache_bytes > 0 ? std::make_shared<data::CacheBudget>(o.cache_bytes) : nullptr;
-  const auto source = data::open_folder(std::move(folder), job_of(o), !o.val, std::move(budget));
+  std::optional<data::PictureCache> cache;
+  if (o.cache_bytes > 0) {
+    NPU_TRY(auto memory, data::PictureMemory::open(-1, folder.size(), o.cache_bytes));
+    cache.emplace(std::move(memory), 0);
+  }
+  const auto source = data::open_folder(std::move(folder), job_of(o), !o.val, std::move(cache));
   const auto batch = static_cast<size_t>(o.batch);
   std::vector<float> images(kSlots * batch * source->shape().elements());
   std::vector<int32_t> labels(kSlots * batch);

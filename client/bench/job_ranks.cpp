@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "client/launch/cores.hpp"
+
 namespace npu::client {
 namespace {
 
@@ -31,12 +33,17 @@ class Silence final : public EventSink {
 
 Result<void> run_job_ranks(const config::Job& job, const std::string& socket, int threads,
                            const char* name, EventSink& watch) {
+  const std::vector<int> allowed = allowed_cores(), cores = rank_cores(job.world(), allowed);
+  const auto bind = [&cores](int rank) {
+    if (const int core = cores[static_cast<size_t>(rank)]; core >= 0) stay_on(core);
+  };
   RankOptions options{.socket = socket, .run_key = job.name, .rank = 0, .threads = threads};
   std::vector<pid_t> pids;
   for (int rank = 1; rank < job.world(); ++rank) {
     const pid_t pid = ::fork();
     if (pid == 0) {
       options.rank = rank;
+      bind(rank);
       run_child(job, options, name);
     }
     if (pid > 0) {
@@ -50,7 +57,9 @@ Result<void> run_job_ranks(const config::Job& job, const std::string& socket, in
     }
     return failed;
   }
+  bind(0);
   const auto done = run_rank(job, options, watch);
+  stay_on(allowed);
   for (const pid_t pid : pids) {
     if (!done) ::kill(pid, SIGTERM);
     (void)::waitpid(pid, nullptr, 0);

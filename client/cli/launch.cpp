@@ -129,6 +129,8 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
   options.launch.devices = prepared.job.devices;
   options.launch.run = prepared.job.name;
   options.launch.restart = restart_policy(prepared.job);
+  options.launch.share_pictures = prepared.job.data.cache_bytes > 0 &&
+                                  prepared.job.data.format == config::DataFormat::kImageFolder;
   const client::RecorderOptions recorder = recorder_options(prepared.job);
   if (!recorder.folder.empty()) {
     say(Verbosity::kVerbose, "launch", fmt::format("curves and logs go to '{}'", recorder.folder));
@@ -209,6 +211,8 @@ void add_launch(CLI::App& app, Action& chosen) {
           "From a signal to the end of ranks that do not stop (30)")
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS");
+  command->add_flag("--bind,!--no-bind", options->launch.bind,
+                    "Ranks that share the processors evenly each stay on one (on)");
   add_restart_flags(*command, options);
   // A flag, not an option: "--wait JOB" does not take the job for a time.
   command->add_flag("--wait", options->wait,

@@ -84,6 +84,10 @@ Result<int> event_fd() {
   return fd;
 }
 
+// Where the launcher's ranks keep decoded pictures; a stranger's descriptor is not used, so a wrong
+// number costs nothing but the sharing.
+Result<int> pictures_fd() { return env_number("NPU_PICTURES_FD", 3, 1 << 20, -1); }
+
 Result<int> rank_of(const config::Job& job) {
   NPU_TRY(const auto place,
           frontend::rank_place([](const char* name) { return std::getenv(name); }));
@@ -122,6 +126,7 @@ Result<client::RankEnd> train(const Options& options, int threads, bool launched
   words.set_rank(rank);
   NPU_FAILPOINT("train.start");
   // A socket that was named is the only one tried: another daemon does not know this run.
+  NPU_TRY(const int pictures, pictures_fd());
   const std::string named = options.socket.empty() ? env_text("NPUD_SOCKET") : options.socket;
   NPU_TRY(const std::string socket, client::find_daemon(named));
   return client::run_rank(
@@ -132,6 +137,7 @@ Result<client::RankEnd> train(const Options& options, int threads, bool launched
        .threads = threads,
        .on_failure = words.failure_handler(),
        .on_warning = warn,
+       .pictures_fd = pictures,
        .stop_signal = &stop_signal(),
        .on_training = [launched] { stop_gracefully(launched ? ::getppid() : 0); }},
       words);

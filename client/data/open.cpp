@@ -146,7 +146,7 @@ Result<Data> open_in_memory(const Job& job) {
 
 // ---- folders
 
-Result<Data> open_folders(const Job& job, const WarningSink& warn) {
+Result<Data> open_folders(const Job& job, const WarningSink& warn, int pictures_fd) {
   NPU_TRY(const SplitFolders splits, find_splits(job.data.path));
   NPU_TRY(ImageFolder train, ImageFolder::scan(splits.train));
   NPU_TRY(ImageFolder val, ImageFolder::scan(splits.val));
@@ -163,10 +163,15 @@ Result<Data> open_folders(const Job& job, const WarningSink& warn) {
   data.classes = train.classes();
   data.description = fmt::format("image folder {}, {} classes, {} train + {} val", job.data.path,
                                  data.classes.size(), train.size(), val.size());
-  const auto budget = job.data.cache_bytes > 0 ? std::make_shared<CacheBudget>(job.data.cache_bytes)
-                                               : std::shared_ptr<CacheBudget>();
-  data.train = open_folder(std::move(train), job, true, budget, warn);
-  data.val = open_folder(std::move(val), job, false, budget, warn);
+  std::optional<PictureCache> train_cache, val_cache;
+  if (job.data.cache_bytes > 0) {
+    NPU_TRY(const auto memory,
+            PictureMemory::open(pictures_fd, train.size() + val.size(), job.data.cache_bytes));
+    train_cache.emplace(memory, 0);
+    val_cache.emplace(memory, train.size());
+  }
+  data.train = open_folder(std::move(train), job, true, std::move(train_cache), warn);
+  data.val = open_folder(std::move(val), job, false, std::move(val_cache), warn);
   return data;
 }
 
@@ -181,18 +186,18 @@ InputSize input_size(const config::DataConfig& d, int own) noexcept {
 }
 
 std::unique_ptr<SampleSource> open_folder(ImageFolder folder, const Job& job, bool training,
-                                          std::shared_ptr<CacheBudget> budget,
+                                          std::optional<PictureCache> cache,
                                           const WarningSink& warn) {
   const auto normalization =
       normalization_of(job.data, tf_pixels(job) ? kTfImagenet : kImagenet, 3);
   NPU_CHECK(normalization.has_value());  // open_folders looked before
   return std::make_unique<PictureSource>(
-      file_pictures(std::move(folder), job.data.exif == config::Exif::kApply, std::move(budget)),
+      file_pictures(std::move(folder), job.data.exif == config::Exif::kApply, std::move(cache)),
       picture_options(job, kFolderSide, training, *normalization, warn));
 }
 
-Result<Data> open_data(const Job& job, const WarningSink& warn) {
-  return job.data.format == DataFormat::kImageFolder ? open_folders(job, warn)
+Result<Data> open_data(const Job& job, const WarningSink& warn, int pictures_fd) {
+  return job.data.format == DataFormat::kImageFolder ? open_folders(job, warn, pictures_fd)
                                                      : open_in_memory(job);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,14 @@ struct Data {
 /// naming the file or folder and what is wrong in it, classes that differ between the splits, and a
 /// model.num_classes that is too small; invalid_argument (exit 78) for keys that do not fit the
 /// format. Cost: sets in memory are read whole (Fashion-MNIST: 0.6 s, 55 MB), of folders only the
-/// names.
-[[nodiscard]] Result<Data> open_data(const config::Job& job, const WarningSink& warn = {});
+/// names. `pictures_fd`: memory for decoded pictures that ranks share (PictureMemory), -1 = none.
+[[nodiscard]] Result<Data> open_data(const config::Job& job, const WarningSink& warn = {},
+                                     int pictures_fd = -1);
 
 /// One folder of classes, as the training or the validation half of a job would see it.
 [[nodiscard]] std::unique_ptr<SampleSource> open_folder(ImageFolder folder, const config::Job& job,
                                                         bool training,
-                                                        std::shared_ptr<CacheBudget> budget,
+                                                        std::optional<PictureCache> cache,
                                                         const WarningSink& warn = {});
 
 /// Sides of the network's input and of the picture it is cut from, with the defaults filled in;

@@ -1,18 +1,27 @@
 #include "client/data/pictures.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 namespace npu::data {
 namespace {
 
+void copy_part(const PictureMemory::Picture& from, const image::Box& box, image::Image& to) {
+  to.shape(box, from.channels);
+  const size_t stride = static_cast<size_t>(from.size.width) * static_cast<size_t>(from.channels);
+  const uint8_t* row = from.pixels + static_cast<size_t>(box.top) * stride +
+                       static_cast<size_t>(box.left) * static_cast<size_t>(from.channels);
+  for (int y = box.top; y < box.bottom(); ++y, row += stride) {
+    std::memcpy(to.row(y), row, to.stride());
+  }
+}
+
 class FilePictures final : public Pictures {
  public:
-  FilePictures(ImageFolder folder, bool apply_exif, std::shared_ptr<CacheBudget> budget)
-      : folder_(std::move(folder)), options_{.apply_exif = apply_exif} {
-    if (budget) cache_.emplace(folder_.size(), std::move(budget));
-  }
+  FilePictures(ImageFolder folder, bool apply_exif, std::optional<PictureCache> cache)
+      : folder_(std::move(folder)), options_{.apply_exif = apply_exif}, cache_(std::move(cache)) {}
 
   [[nodiscard]] size_t size() const noexcept override { return folder_.size(); }
   [[nodiscard]] int channels() const noexcept override { return 3; }
@@ -28,8 +37,8 @@ class FilePictures final : public Pictures {
 
     Result<image::Size> open(size_t i) override {
       index_ = i;
-      kept_ = set_.cache_ ? set_.cache_->find(i) : nullptr;
-      if (kept_ != nullptr) return kept_->region.size();
+      kept_ = set_.cache_ ? set_.cache_->find(i) : std::nullopt;
+      if (kept_) return kept_->size;
       set_.folder_.path(i, path_);
       fault_ = image::Fault::kUnreadable;
       NPU_TRY_VOID(image::read_file(path_, bytes_));
@@ -40,7 +49,10 @@ class FilePictures final : public Pictures {
     }
 
     Result<const image::Image*> pixels(const image::Box& box) override {
-      if (kept_ != nullptr) return kept_;
+      if (kept_) {
+        copy_part(*kept_, box, image_);
+        return &image_;
+      }
       const bool keep = set_.cache_ && set_.cache_->has_room(size_);
       const auto done = decoder_.decode(keep ? image::whole(size_) : box, image_);
       fault_ = decoder_.fault();
@@ -59,13 +71,13 @@ class FilePictures final : public Pictures {
     image::Image image_;
     image::Size size_;
     size_t index_ = 0;
-    const image::Image* kept_ = nullptr;
+    std::optional<PictureMemory::Picture> kept_;
     image::Fault fault_ = image::Fault::kNone;
   };
 
   ImageFolder folder_;
   image::DecoderOptions options_;
-  mutable std::optional<PictureCache> cache_;  // readers fill it; it locks for itself
+  std::optional<PictureCache> cache_;
 };
 
 class MemoryPictures final : public Pictures {
@@ -106,8 +118,8 @@ class MemoryPictures final : public Pictures {
 }  // namespace
 
 std::unique_ptr<Pictures> file_pictures(ImageFolder folder, bool apply_exif,
-                                        std::shared_ptr<CacheBudget> budget) {
-  return std::make_unique<FilePictures>(std::move(folder), apply_exif, std::move(budget));
+                                        std::optional<PictureCache> cache) {
+  return std::make_unique<FilePictures>(std::move(folder), apply_exif, std::move(cache));
 }
 
 std::unique_ptr<Pictures> memory_pictures(Dataset set) {

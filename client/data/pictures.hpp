@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/data/dataset.hpp"
@@ -43,10 +44,9 @@ class Pictures {
   [[nodiscard]] virtual std::unique_ptr<PictureReader> reader() const = 0;
 };
 
-/// Files of a folder; decoded ones are kept in memory as far as `budget` goes, which several sets
-/// may share.
+/// Files of a folder; decoded ones are kept in `cache`, if there is one.
 [[nodiscard]] std::unique_ptr<Pictures> file_pictures(ImageFolder folder, bool apply_exif,
-                                                      std::shared_ptr<CacheBudget> budget);
+                                                      std::optional<PictureCache> cache);
 
 /// A set in memory, for recipes that scale it. Aborts unless it has 1 or 3 channels.
 [[nodiscard]] std::unique_ptr<Pictures> memory_pictures(Dataset set);

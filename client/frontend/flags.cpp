@@ -82,7 +82,7 @@ constexpr FlagSpec kTfFlags[] = {
     {"inter_op_parallelism_threads", "--inter_op_parallelism_threads", kTf, kValue, kNoEffect, "OMP_NUM_THREADS sets the threads of a rank"},
     {"intra_op_parallelism_threads", "--intra_op_parallelism_threads", kTf, kValue, kNoEffect, "OMP_NUM_THREADS sets the threads of a rank"},
     {"datasets_num_private_threads", "--datasets_num_private_threads", kTf, kValue, kMapped, "loader threads of the whole job (4)"},
-    {"training_dataset_cache", "--training_dataset_cache,!--notraining_dataset_cache", kTf, kSwitch, kNoEffect, "--set data.cache_bytes=4GiB says how much a rank may keep"},
+    {"training_dataset_cache", "--training_dataset_cache,!--notraining_dataset_cache", kTf, kSwitch, kNoEffect, "--set data.cache_bytes=4GiB says how much to keep"},
     {"enable_checkpoint_and_export", "--enable_checkpoint_and_export,!--noenable_checkpoint_and_export", kTf, kSwitch, kNoEffect, "checkpoints are always written; --set checkpoint.every_epochs=0 turns them off"},
     {"enable_xla", "--enable_xla", kTf, kSwitch, kRefused, "there is no XLA compiler here; leave it out"},
     {"tpu", "--tpu", kTf, kValue, kRefused, "there are no TPUs here; the devices are NPUs, --device_list names them"},

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "client/launch/cores.hpp"
+
 namespace npu::client {
 namespace {
 
@@ -56,6 +58,7 @@ struct ExecPlan {
   for (const int fd : plan.spec.keep_fds) {
     if (::fcntl(fd, F_SETFD, 0) != 0) give_up(plan);
   }
+  if (plan.spec.core >= 0) stay_on(plan.spec.core);
   ::execve(plan.spec.path.c_str(), plan.argv, plan.envp);
   give_up(plan);
 }

@@ -35,6 +35,7 @@ struct ChildSpec {
   int stdout_fd = -1;               // -1: this process's own
   int stderr_fd = -1;
   std::vector<int> keep_fds{};  // stay open across exec, under the same numbers
+  int core = -1;                // the only processor it may use, -1 = as this process
 };
 
 /// Owns a running or exited, not yet reaped process that leads a process group of its own.

@@ -1,12 +1,13 @@
 #include "client/launch/launch.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "client/api/admin.hpp"
+#include "client/data/picture_cache.hpp"
 #include "client/launch/confirm.hpp"
+#include "client/launch/cores.hpp"
 #include "client/launch/device_line.hpp"
 #include "client/launch/rank_env.hpp"
 #include "client/launch/recovery.hpp"
@@ -19,7 +20,7 @@ namespace {
 constexpr milliseconds kDaemonLimit{30'000}, kDepartureLimit{5'000};
 
 std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string& socket,
-                                 const std::string& run_key, bool go_on) {
+                                 const std::string& run_key, bool go_on, int pictures_fd) {
   const int world = static_cast<int>(options.devices.size());
   std::vector<std::string> argv = {"npu", "train", options.job_file};
   for (const std::string& value : options.overrides) argv.insert(argv.end(), {"--set", value});
@@ -27,6 +28,8 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
     for (const std::string& value : options.restart.overrides)
       argv.insert(argv.end(), {"--set", value});
   }
+  const std::vector<int> cores = options.bind ? rank_cores(world, allowed_cores())
+                                              : std::vector<int>(static_cast<size_t>(world), -1);
   std::vector<RankSpec> specs;
   for (int rank = 0; rank < world; ++rank) {
     const RankEnvironment env{.rank = rank,
@@ -39,7 +42,9 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
                      .device = options.devices[static_cast<size_t>(rank)],
                      .path = "/proc/self/exe",
                      .argv = argv,
-                     .env = rank_environment(env, environ)});
+                     .env = rank_environment(env, environ),
+                     .core = cores[static_cast<size_t>(rank)],
+                     .pictures_fd = pictures_fd});
   }
   return specs;
 }
@@ -72,6 +77,7 @@ class Launch {
   Renderer& renderer_;
   DaemonAccess daemon_;
   std::optional<DeviceHold> hold_;  // with --wait
+  UniqueFd pictures_;  // outlives attempts: what one decoded, the next finds
   RestartBudget budget_;
   std::optional<NewestCheckpoint> before_;  // when the job was launched
   bool go_on_ = false;                      // from a checkpoint of this launch
@@ -84,6 +90,9 @@ Result<int> Launch::run() {
     announce_daemon(options_.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "");
   }
   NPU_TRY_VOID(take_devices());
+  if (options_.share_pictures) {
+    NPU_TRY(pictures_, data::PictureMemory::create());
+  }
   if (options_.restart.max_restarts > 0 && !options_.restart.overrides.empty()) {
     before_ = newest_checkpoint(daemon_.socket, options_.run);
   }
@@ -117,8 +126,8 @@ Result<JobOutcome> Launch::attempt() {
   NPU_TRY(const std::string run_key, random_run_key());
   SupervisorOptions supervisor = options_.supervisor;
   supervisor.daemon = daemon_.owned ? &daemon_.owned->child() : nullptr;
-  return supervise(rank_specs(options_, daemon_.socket, run_key, go_on_), signals_, renderer_,
-                   supervisor);
+  return supervise(rank_specs(options_, daemon_.socket, run_key, go_on_, pictures_.get()), signals_,
+                   renderer_, supervisor);
 }
 
 Result<JobOutcome> Launch::restart(const JobOutcome& failed, milliseconds delay) {
@@ -216,9 +225,7 @@ int Launch::give_up(const JobOutcome& outcome) {
 }  // namespace
 
 int threads_per_rank(int world) noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const auto cpus = static_cast<int>(allowed_cores().size());
   return std::max(cpus / std::max(world, 1), 1);
 }
 

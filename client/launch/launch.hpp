@@ -51,6 +51,8 @@ struct LaunchOptions {
   /// Stands in line for busy devices, at most that long; a zero: as long as it takes. Nothing: busy
   /// devices are an error.
   std::optional<milliseconds> wait{};
+  bool bind = true;                    // client/launch/cores.hpp
+  bool share_pictures = false;         // the ranks keep decoded images in one memory
   std::function<void()> on_restart{};  // before the ranks are started again; may be empty
 };
 

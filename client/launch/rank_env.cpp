@@ -37,6 +37,7 @@ std::vector<std::string> rank_environment(const RankEnvironment& rank, const cha
     const std::string_view name = entry.substr(0, entry.find('='));
     const auto same = [name](const std::string& s) { return s.substr(0, s.find('=')) == name; };
     if (std::ranges::any_of(own, same) || name == "NPU_EVENT_FD" ||
+        name == "NPU_PICTURES_FD" ||
         std::ranges::find(kAscend, name) != kAscend.end() ||
         std::ranges::find(kResolved, name) != kResolved.end()) {
       continue;

@@ -14,7 +14,12 @@ Result<RankProcess> RankProcess::start(const RankSpec& spec) {
   child.env.push_back(fmt::format("NPU_EVENT_FD={}", events.write_end.get()));
   child.stdout_fd = out.write_end.get();
   child.stderr_fd = err.write_end.get();
+  child.core = spec.core;
   child.keep_fds = {events.write_end.get()};
+  if (spec.pictures_fd >= 0) {
+    child.env.push_back(fmt::format("NPU_PICTURES_FD={}", spec.pictures_fd));
+    child.keep_fds.push_back(spec.pictures_fd);
+  }
   NPU_TRY(Child started, Child::start(child));
   RankProcess process(std::move(started), {std::move(out.read_end), std::move(err.read_end),
                                            std::move(events.read_end)});

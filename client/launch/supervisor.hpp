@@ -19,7 +19,9 @@ struct RankSpec {
   int device = 0;
   std::string path{};  // program
   std::vector<std::string> argv{};
-  std::vector<std::string> env{};  // complete; NPU_EVENT_FD is added
+  std::vector<std::string> env{};  // complete; NPU_EVENT_FD and NPU_PICTURES_FD are added
+  int core = -1;                   // the only processor it may use, -1 = any
+  int pictures_fd = -1;            // memory for decoded pictures that all ranks inherit, -1 = none
 };
 
 struct SupervisorOptions {

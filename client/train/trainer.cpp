@@ -244,9 +244,10 @@ class Trainer {
   void emit_start() {
     StartEvent e = start_event(replica_, feed_.data.description, steps_per_epoch_, from_, state_);
     if (job_.data.workers > data::available_cores()) {
-      e.warnings.push_back(fmt::format(
-          "data.workers {} exceeds the {} cores here; {} loader threads a rank are used",
-          job_.data.workers, data::available_cores(), loader_threads(job_)));
+      e.warnings.push_back(
+          fmt::format("data.workers {} is more than the processors of this rank; {} loader threads "
+                      "a rank are used",
+                      job_.data.workers, loader_threads(job_)));
     }
     replica_.device().describe_training(e.arch, e.precision);
     events_.on_event(e);
@@ -270,7 +271,7 @@ class Trainer {
 }  // namespace
 
 Result<RankEnd> run_rank(const Job& job, const RankOptions& options, EventSink& events) {
-  NPU_TRY(const data::Data data, data::open_data(job, options.on_warning));
+  NPU_TRY(const data::Data data, data::open_data(job, options.on_warning, options.pictures_fd));
   Job effective = job;
   NPU_TRY(const auto replica, Replica::create(effective, options, data));
   NPU_TRY(const auto loader, data::BatchLoader::create(replica->slots(), {loader_threads(job)}));

@@ -24,6 +24,7 @@ struct RankOptions {
   /// Called from loader threads, for what a person should know and no event carries: an image that
   /// cannot be read, once a kind.
   std::function<void(const std::string&)> on_warning = {};
+  int pictures_fd = -1;  // memory for decoded pictures that all ranks share (data::PictureMemory)
   /// Not 0: the job is to stop after its present step. One rank's is enough; null: never.
   const std::atomic<int>* stop_signal = nullptr;
   /// Called before the first step: from here on stop_signal is looked at.

@@ -25,11 +25,13 @@ class PictureSourceTest : public testing::Test {
     return std::string(i < 3 ? "a/" : "b/") + std::to_string(i) + ".ppm";
   }
   std::unique_ptr<PictureSource> make(PictureOptions options,
-                                      std::shared_ptr<CacheBudget> budget = nullptr) {
+                                      std::shared_ptr<PictureMemory> memory = nullptr) {
     options.view.size = options.view.resize = 16;
     options.warn = [this](const std::string& text) { warnings_.push_back(text); };
+    std::optional<PictureCache> cache;
+    if (memory) cache.emplace(std::move(memory), 0);
     return std::make_unique<PictureSource>(
-        file_pictures(std::move(*ImageFolder::scan(folder_.root())), false, std::move(budget)),
+        file_pictures(std::move(*ImageFolder::scan(folder_.root())), false, std::move(cache)),
         std::move(options));
   }
   struct Read {
@@ -157,8 +159,8 @@ TEST_F(PictureSourceTest, TheCacheChangesNoBitAndSparesTheFiles) {
   const PictureOptions options{.view = {.augment = Augment::kImagenet, .seed = 5},
                                .normalization = kPlain};
   const auto plain = make(options);
-  const auto cached = make(options, std::make_shared<CacheBudget>(uint64_t{1} << 20));
-  const auto half = make(options, std::make_shared<CacheBudget>(uint64_t{3} * 45 * 30 * 3));
+  const auto cached = make(options, *PictureMemory::open(-1, 6, uint64_t{1} << 20));
+  const auto half = make(options, *PictureMemory::open(-1, 6, uint64_t{3} * 46 * 30 * 3));
   const auto a = plain->reader();
   const auto b = cached->reader();
   const auto c = half->reader();

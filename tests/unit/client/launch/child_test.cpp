@@ -1,6 +1,7 @@
 #include "client/launch/child.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "launch_fixture.hpp"
 
@@ -47,6 +48,25 @@ TEST(Child, OnlyTheListedDescriptorsReachTheProgram) {
   auto child = Child::start(spec);
   ASSERT_TRUE(child);
   EXPECT_TRUE(child->wait().ok());
+}
+
+TEST(Child, StaysOnTheProcessorItWasGiven) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+  int core = 0;
+  while (!CPU_ISSET(static_cast<size_t>(core), &set)) ++core;
+  ChildSpec spec =
+      shell(fmt::format("grep -q '^Cpus_allowed_list:[[:space:]]*{}$' /proc/self/status", core));
+  spec.core = core;
+  auto child = Child::start(spec);
+  ASSERT_TRUE(child);
+  EXPECT_TRUE(child->wait().ok());
+  spec = shell("exit 0");
+  spec.core = CPU_SETSIZE - 1;
+  auto without = Child::start(spec);
+  ASSERT_TRUE(without) << "a processor that is not there is no error";
+  EXPECT_TRUE(without->wait().ok());
 }
 
 TEST(Child, DestructorKillsTheWholeGroup) {

@@ -10,7 +10,7 @@ using testing::Contains;
 using testing::Not;
 
 TEST(RankEnvironment, SetsTheRankAndDropsForeignOnes) {
-  const char* base[] = {"PATH=/bin", "RANK=7", "RANK_ID=7", "NPU_EVENT_FD=9", nullptr};
+  const char* base[] = {"PATH=/bin", "RANK=7", "RANK_ID=7", "NPU_EVENT_FD=9", "NPU_PICTURES_FD=8", nullptr};
   const auto env =
       rank_environment({.rank = 2, .world = 4, .threads = 3, .socket = "/s", .run_key = "k"}, base);
   for (const char* wanted :
@@ -18,7 +18,7 @@ TEST(RankEnvironment, SetsTheRankAndDropsForeignOnes) {
         "OMP_WAIT_POLICY=passive", "OMP_NUM_THREADS=3"}) {
     EXPECT_THAT(env, Contains(wanted));
   }
-  for (const char* gone : {"RANK=7", "RANK_ID=7", "NPU_EVENT_FD=9"}) {
+  for (const char* gone : {"RANK=7", "RANK_ID=7", "NPU_EVENT_FD=9", "NPU_PICTURES_FD=8"}) {
     EXPECT_THAT(env, Not(Contains(gone)));
   }
 }
