@@ -14,6 +14,7 @@
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/exposition.hpp"
 #include "tests/support/http_get.hpp"
+#include "tests/support/scrape.hpp"
 
 namespace npu::cli {
 namespace {
@@ -28,13 +29,7 @@ constexpr int kTries = 1000;  // of 20 ms: a hang
 
 class MetricsTest : public CliTest {
  protected:
-  Exposed scrape() {
-    const auto text = client::read_metrics(daemon_.socket());
-    EXPECT_TRUE(text) << text.error().message;
-    Exposed got = test::read_exposition(text.value_or(""));
-    EXPECT_THAT(got.problems, IsEmpty());
-    return got;
-  }
+  Exposed scrape() { return test::scrape(daemon_.socket()); }
 
   /// The first scrape for which `condition` holds: the text is up to 200 ms old.
   Exposed scrape_until(const std::function<bool(const Exposed&)>& condition) {

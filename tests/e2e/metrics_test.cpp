@@ -7,6 +7,7 @@
 #include "e2e_fixture.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/exposition.hpp"
+#include "tests/support/scrape.hpp"
 
 namespace npu::e2e {
 namespace {
@@ -18,13 +19,7 @@ class MetricsTest : public E2eTest {
  protected:
   MetricsTest() { use_daemon(daemon_.socket()); }
 
-  Exposed scrape() {
-    const auto text = client::read_metrics(daemon_.socket());
-    EXPECT_TRUE(text) << text.error().message;
-    Exposed got = test::read_exposition(text.value_or(""));
-    EXPECT_THAT(got.problems, IsEmpty());
-    return got;
-  }
+  Exposed scrape() { return test::scrape(daemon_.socket()); }
 
   /// Scrapes until `condition` holds.
   Exposed scrape_until(const std::function<bool(const Exposed&)>& condition) {
