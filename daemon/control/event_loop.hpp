@@ -23,16 +23,24 @@ class EventLoop {
   [[nodiscard]] Result<void> add(int fd, Callback callback);
   /// What to wake up for from now on.
   void watch(int fd, bool input, bool output) noexcept;
+  /// Before `fd` is closed. What it reported in this round is not delivered any more, not even to
+  /// a descriptor that is added with the same number.
   void remove(int fd) noexcept;
 
   /// Waits at most `limit` and runs what is ready.
   void run_once(milliseconds limit);
 
  private:
+  struct Watch {
+    uint32_t id = 0;  ///< one per add(): numbers of descriptors come back
+    // shared_ptr: a callback that removes itself stays alive until it returns.
+    std::shared_ptr<Callback> callback;
+  };
+
   explicit EventLoop(UniqueFd epoll) : epoll_(std::move(epoll)) {}
   UniqueFd epoll_;
-  // shared_ptr: a callback that removes itself stays alive until it returns.
-  std::map<int, std::shared_ptr<Callback>> callbacks_;
+  std::map<int, Watch> watches_;
+  uint32_t next_watch_ = 0;
 };
 
 }  // namespace npu::daemon
