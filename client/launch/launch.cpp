@@ -76,6 +76,7 @@ class Launch {
   StopSignals& signals_;
   Renderer& renderer_;
   DaemonAccess daemon_;
+  bool private_ = false;  // it is ours, whether it lives at this moment or not
   std::optional<DeviceHold> hold_;  // with --wait
   UniqueFd pictures_;  // outlives attempts: what one decoded, the next finds
   RestartBudget budget_;
@@ -86,7 +87,8 @@ class Launch {
 
 Result<int> Launch::run() {
   NPU_TRY(daemon_, open_daemon(options_.daemon, &signals_));
-  if (daemon_.owned) {
+  private_ = daemon_.owned != nullptr;
+  if (private_) {
     announce_daemon(options_.daemon.mode == DaemonMode::kAuto ? "no daemon answers, " : "");
   }
   NPU_TRY_VOID(take_devices());
@@ -150,8 +152,11 @@ Result<JobOutcome> Launch::restart(const JobOutcome& failed, milliseconds delay)
 /// A daemon of our own that is gone is replaced; another one is waited for.
 Result<void> Launch::recover_daemon() {
   Child* const own = daemon_.owned ? &daemon_.owned->child() : nullptr;
-  auto answered = await_daemon(daemon_.socket, kDaemonLimit, signals_, own);
-  if (own == nullptr || answered || answered.error().code == Code::kAborted) return answered;
+  // One of ours that died while it started is nothing to wait for: nobody else starts it again.
+  if (!private_ || own != nullptr) {
+    auto answered = await_daemon(daemon_.socket, kDaemonLimit, signals_, own);
+    if (!private_ || answered || answered.error().code == Code::kAborted) return answered;
+  }
   daemon_.owned.reset();
   NPU_TRY(daemon_.owned,
           PrivateDaemon::start({.state_dir = options_.daemon.state_dir, .signals = &signals_}));
