@@ -33,7 +33,8 @@ class Silence final : public EventSink {
 
 Result<void> run_job_ranks(const config::Job& job, const std::string& socket, int threads,
                            const char* name, EventSink& watch) {
-  const std::vector<int> allowed = allowed_cores(), cores = rank_cores(job.world(), allowed);
+  const std::vector<int> allowed = allowed_cores(),
+                         cores = rank_cores(job.world(), threads, allowed);
   const auto bind = [&cores](int rank) {
     if (const int core = cores[static_cast<size_t>(rank)]; core >= 0) stay_on(core);
   };

@@ -212,7 +212,7 @@ void add_launch(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS");
   command->add_flag("--bind,!--no-bind", options->launch.bind,
-                    "Ranks that share the processors evenly each stay on one (on)");
+                    "Ranks of one thread that share the processors evenly each stay on one (on)");
   add_restart_flags(*command, options);
   // A flag, not an option: "--wait JOB" does not take the job for a time.
   command->add_flag("--wait", options->wait,

@@ -17,10 +17,10 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-std::vector<int> rank_cores(int world, const std::vector<int>& allowed) {
+std::vector<int> rank_cores(int world, int threads, const std::vector<int>& allowed) {
   std::vector<int> cores(static_cast<size_t>(world), -1);
   const auto count = static_cast<int>(allowed.size());
-  if (count < 2 || world < count || world % count != 0) return cores;
+  if (threads > 1 || count < 2 || world < count || world % count != 0) return cores;
   for (int rank = 0; rank < world; ++rank) {
     cores[static_cast<size_t>(rank)] = allowed[static_cast<size_t>(rank * count / world)];
   }

@@ -8,10 +8,12 @@ namespace npu::client {
 /// Processors this thread may use, ascending; {0} if they cannot be told.
 [[nodiscard]] std::vector<int> allowed_cores();
 
-/// The processor of each of `world` ranks, chosen from `allowed`, or -1 for all of them: ranks that
-/// share the processors evenly stay where they are. They meet in every collective, and whenever the
-/// kernel has five of eight on one of two processors for a moment, the three others wait.
-[[nodiscard]] std::vector<int> rank_cores(int world, const std::vector<int>& allowed);
+/// The processor of each of `world` ranks of `threads` compute threads each, chosen from `allowed`,
+/// or -1 for all of them: ranks of one thread that share the processors evenly stay where they are.
+/// They meet in every collective, and whenever the kernel has five of eight on one of two processors
+/// for a moment, the three others wait.
+[[nodiscard]] std::vector<int> rank_cores(int world, int threads,
+                                          const std::vector<int>& allowed);
 
 /// The calling thread, and those it starts, use only `cores`. A wish: a container may allow fewer
 /// by now. Async-signal-safe for one core.

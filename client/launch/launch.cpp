@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "client/api/admin.hpp"
 #include "client/data/picture_cache.hpp"
@@ -19,6 +20,13 @@ namespace {
 // Of a daemon that somebody else restarts, and of what a dead generation leaves in a living one.
 constexpr milliseconds kDaemonLimit{30'000}, kDepartureLimit{5'000};
 
+/// What the user says counts, as it does for the rank ("4,2": the first); else an even share.
+int threads_of_rank(int world) {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int wanted = text == nullptr ? 0 : std::atoi(text);
+  return wanted > 0 ? wanted : threads_per_rank(world);
+}
+
 std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string& socket,
                                  const std::string& run_key, bool go_on, int pictures_fd) {
   const int world = static_cast<int>(options.devices.size());
@@ -28,13 +36,14 @@ std::vector<RankSpec> rank_specs(const LaunchOptions& options, const std::string
     for (const std::string& value : options.restart.overrides)
       argv.insert(argv.end(), {"--set", value});
   }
-  const std::vector<int> cores = options.bind ? rank_cores(world, allowed_cores())
+  const int threads = threads_of_rank(world);
+  const std::vector<int> cores = options.bind ? rank_cores(world, threads, allowed_cores())
                                               : std::vector<int>(static_cast<size_t>(world), -1);
   std::vector<RankSpec> specs;
   for (int rank = 0; rank < world; ++rank) {
     const RankEnvironment env{.rank = rank,
                               .world = world,
-                              .threads = threads_per_rank(world),
+                              .threads = threads,
                               .socket = socket,
                               .run_key = run_key};
     // The running binary itself, even if its file was replaced meanwhile.
