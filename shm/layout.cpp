@@ -1,5 +1,6 @@
 #include "shm/board_data.hpp"
 #include "shm/hints_data.hpp"
+#include "shm/journal_data.hpp"
 #include "shm/layout_data.hpp"
 #include "shm/messages.hpp"
 #include "shm/status_data.hpp"
@@ -97,6 +98,13 @@ uint64_t layout_hash() noexcept {
       sizeof(TraceOpen),
       sizeof(TraceOpened),
       sizeof(MetricsOpened),
+      sizeof(Reconnect),
+      sizeof(Reconnected),
+      sizeof(RunJournal),
+      offsetof(RunJournal, reduction),
+      offsetof(RunJournal, verdict),
+      kScratchSlots,
+      kScratchBytes,
   });
   return kHash;
 }

@@ -26,6 +26,7 @@ enum class SegmentKind : uint32_t {
   kBoard = 4,
   kHints = 5,
   kTrace = 6,
+  kJournal = 7,
 };
 
 /// First 128 bytes of every segment but an arena. An arena is raw bytes and has none: a

@@ -26,7 +26,7 @@ enum class MessageType : uint32_t {
   kWelcome = 2,
   kError = 3,  // answer to any request: ErrorReply
   kAttach = 4,
-  kAttached = 5,  // with descriptors: arena, submit, status, board
+  kAttached = 5,  // with descriptors: arena, submit, status, board, hints; journal if it survives
   kDetach = 6,
   kInfo = 7,
   kDeviceRow = 8,
@@ -49,6 +49,8 @@ enum class MessageType : uint32_t {
   kDrain = 44,         // Plain, answered by End
   kMetrics = 50,
   kMetricsOpened = 51,  // with a descriptor: the text
+  kReconnect = 60,    // with descriptors: arena, submit, status, hints, journal
+  kReconnected = 61,  // with descriptors: status, board
 };
 
 /// Begins every message. `request` is the client's number, echoed by the answer.
@@ -96,6 +98,7 @@ struct Attach {
   MessageHeader header;
   uint64_t arena_bytes;
   uint64_t job_hash;
+  uint64_t survives;  // 1: the run is to go on when the daemon dies and comes back
   uint32_t world, rank, device;
   uint32_t reserved;
   char run[kNameBytes];
@@ -107,6 +110,29 @@ struct Attached {
   MessageHeader header;
   uint64_t generation;
   uint64_t arena_bytes;
+};
+
+/// A rank of a run whose daemon died comes to the next one with the memory that it had; the
+/// descriptors travel with it.
+struct Reconnect {
+  static constexpr MessageType kType = MessageType::kReconnect;
+  MessageHeader header;
+  uint64_t generation;
+  uint64_t arena_bytes;
+  uint64_t job_hash;
+  uint64_t commits;       // that it has made so far
+  uint64_t open_commits;  // bit i: number commits - 1 - i is not answered and will be sent again
+  uint32_t world, rank, device;
+  uint32_t reserved;
+  char run[kNameBytes];
+  char key[kKeyBytes];
+};
+
+/// Every rank has come back: new pages for what the daemon writes, in place of the old ones.
+struct Reconnected {
+  static constexpr MessageType kType = MessageType::kReconnected;
+  MessageHeader header;
+  uint64_t generation;
 };
 
 /// Requests without a body: Detach, Info, Ps, Drain, Metrics; and the answers End, QueueGranted.
@@ -153,6 +179,7 @@ struct RunRow {
 struct CheckpointCommit {
   static constexpr MessageType kType = MessageType::kCheckpointCommit;
   MessageHeader header;
+  uint64_t index;  // this rank's first is 0, each next one is one more
   int64_t step;
   uint64_t replica_digest;  // of this rank's parameters, momentum and buffers; must be equal on all
   uint64_t digests_offset;  // ReplicaRow[digests_count]: what it is made of, to name what differs

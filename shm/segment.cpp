@@ -58,6 +58,8 @@ const char* kind_name(SegmentKind kind) noexcept {
       return "hint page";
     case SegmentKind::kTrace:
       return "flight recorder";
+    case SegmentKind::kJournal:
+      return "run journal";
   }
   return "segment";
 }
@@ -192,6 +194,45 @@ Result<Mapping> map_received(int fd, const SegmentSpec& expected) {
   (void)::madvise(mapping.data(), mapping.size(), MADV_DONTFORK);
   if (expected.kind != SegmentKind::kArena) NPU_TRY_VOID(check_header(mapping, expected));
   return mapping;
+}
+
+Result<void> replace_received(Mapping& place, int fd, const SegmentSpec& expected) {
+  NPU_TRY(const Mapping checked, map_received(fd, expected));
+  NPU_CHECK(place.size() == checked.size());
+  const int access = daemon_writes(expected.kind) ? PROT_READ : PROT_READ | PROT_WRITE;
+  if (::mmap(place.data(), place.size(), access, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    return fail_errno(fmt::format("map the {}", kind_name(expected.kind)));
+  }
+  (void)::madvise(place.data(), place.size(), MADV_DONTFORK);
+  return {};
+}
+
+Result<ReturnedSegment> map_returned(int fd, const SegmentSpec& expected) {
+  const char* name = kind_name(expected.kind);
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) return fail_errno(fmt::format("stat the {}", name));
+  if (st.st_uid != ::geteuid()) {
+    return fail(Code::kPermissionDenied, "take back the {}: uid {} made it, npud runs as uid {}",
+                name, st.st_uid, ::geteuid());
+  }
+  if (static_cast<uint64_t>(st.st_size) != expected.size_bytes) {
+    return fail(Code::kDataLoss, "take back the {}: it has {} bytes, expected {}", name, st.st_size,
+                expected.size_bytes);
+  }
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals != seals_of(expected.kind)) {
+    return fail(Code::kDataLoss, "take back the {}: seals are {:#x}, expected {:#x}", name, seals,
+                seals_of(expected.kind));
+  }
+  const auto access =
+      daemon_writes(expected.kind) ? Mapping::Access::kReadOnly : Mapping::Access::kReadWrite;
+  ReturnedSegment returned;
+  NPU_TRY(returned.mapping, Mapping::map(fd, expected.size_bytes, access));
+  returned.inode = st.st_ino;
+  if (expected.kind != SegmentKind::kArena) {
+    NPU_TRY_VOID(check_header(returned.mapping, expected));
+  }
+  return returned;
 }
 
 }  // namespace npu::shm

@@ -68,4 +68,19 @@ struct SegmentSpec {
 /// what it should be.
 [[nodiscard]] Result<Mapping> map_received(int fd, const SegmentSpec& expected);
 
+/// The same, at the address of `place`, in one step: whoever reads there sees the old segment or
+/// the new one. `place` keeps its size.
+[[nodiscard]] Result<void> replace_received(Mapping& place, int fd, const SegmentSpec& expected);
+
+/// A segment that a client hands back to a daemon.
+struct ReturnedSegment {
+  Mapping mapping;  // writable where clients may write, too
+  uint64_t inode = 0;
+};
+
+/// Maps it if it is what an earlier daemon of this user made for that rank: owner, size, exactly
+/// its seals, header. The owner of a memfd cannot be forged by another user. Errors:
+/// permission_denied (another user made it); data_loss naming what differs.
+[[nodiscard]] Result<ReturnedSegment> map_returned(int fd, const SegmentSpec& expected);
+
 }  // namespace npu::shm

@@ -60,7 +60,9 @@ enum class Fault : uint8_t {
 class SubmissionReader {
  public:
   SubmissionReader() noexcept = default;
-  explicit SubmissionReader(const SubmitPage* page) noexcept : page_(page) {}
+  /// `next`: the ticket to begin with, in a run that is taken over.
+  explicit SubmissionReader(const SubmitPage* page, uint64_t next = 0) noexcept
+      : page_(page), head_(next) {}
 
   /// True if the next entry is published. seq_cst: part of the sleep protocol.
   [[nodiscard]] bool ready() const noexcept;

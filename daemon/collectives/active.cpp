@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "shm/base/failpoint.hpp"
+#include "shm/journal_data.hpp"
+
 namespace npu::daemon {
 namespace {
 
@@ -10,7 +13,7 @@ uint32_t flag_bits(const ByProducts& products) noexcept {
 }
 
 using Sources = std::array<const std::byte*, shm::kMaxDevices>;
-using Targets = std::array<std::byte*, shm::kMaxDevices>;
+using Targets = ResultPlaces;
 
 /// Where part `part` of a rank's buffer begins, in bytes: at its displacement, or after the parts
 /// before it. `sending` tells which buffer is meant.
@@ -20,26 +23,31 @@ uint64_t part_offset(const Active& a, uint32_t rank, uint32_t part, bool sending
   return (sending ? v->send_displs[part] : v->recv_displs[part]) * a.element_bytes;
 }
 
-/// Folds all ranks' bytes of part `from` into `targets`.
-void fold_slice(Active& a, const Slice& s, uint32_t from, const Targets& targets,
-                uint32_t target_count) noexcept {
-  const uint64_t at = s.begin * a.element_bytes;
-  Sources src;
-  for (uint32_t r = 0; r < a.ranks; ++r) src[r] = a.send[r] + part_offset(a, r, from, true) + at;
+/// A slice whose result overwrites its inputs is noted before its first store, and when it is
+/// whole.
+void fold_slice(Active& a, uint64_t slice, const Slice& s, uint32_t thread) noexcept {
+  if (a.journal.marks == nullptr) return fold_part(a, s, 0, thread);
+  std::atomic<uint8_t>& mark = a.journal.marks[slice];
+  __atomic_store_n(&a.journal.holds[thread].progress, 0, __ATOMIC_RELEASE);
+  NPU_FAILPOINT("engine.before_mark");
+  mark.store(static_cast<uint8_t>(shm::kSliceHeld + thread + 1), std::memory_order_seq_cst);
+  fold_part(a, s, 0, thread);
+  NPU_FAILPOINT("engine.folded");
+  mark.store(shm::kSliceDone, std::memory_order_release);
+  NPU_FAILPOINT("engine.copied");
+}
+
+/// A slice that the daemon before has done: what it noted on the way is made anew from the result.
+void sum_squares_again(const Active& a, const Slice& s, uint32_t thread) noexcept {
+  if (a.block_sums == nullptr) return;
+  Targets places{};
+  (void)result_places(a, s, places);
+  const std::byte* const src = places[0];
+  std::byte* const nowhere = a.journal.scratch + thread * kSliceBytes;
   ByProducts products;
-  // Sums are kept for operations of one part only; a part border is no block border.
-  if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + s.begin / kBlockElements;
-  a.kernel->fold({.src = src.data(),
-                  .ranks = a.ranks,
-                  .dst = targets.data(),
-                  .dst_count = target_count,
-                  .count = s.count,
-                  .scale = a.scale,
-                  .nontemporal = a.nontemporal},
-                 products);
-  if (const uint32_t bits = flag_bits(products); bits != 0) {
-    a.flags.fetch_or(bits, std::memory_order_relaxed);  // ordered by done's release
-  }
+  products.block_sum_squares = a.block_sums + s.begin / kBlockElements;
+  a.journal.identity->fold(
+      {.src = &src, .ranks = 1, .dst = &nowhere, .dst_count = 1, .count = s.count}, products);
 }
 
 void copy_to(const Active& a, const Slice& s, const std::byte* src, const Targets& targets,
@@ -49,21 +57,16 @@ void copy_to(const Active& a, const Slice& s, const std::byte* src, const Target
 }
 
 /// One slice: which bytes of which ranks go where.
-void execute(Active& a, const Slice& s) noexcept {
+void execute(Active& a, uint64_t slice, const Slice& s, uint32_t thread) noexcept {
   const uint64_t at = s.begin * a.element_bytes;
   const uint32_t part = s.part;
   Targets dst;
   switch (a.op) {
     case shm::Op::kAllReduce:
-      for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + at;
-      return fold_slice(a, s, 0, dst, a.ranks);
     case shm::Op::kReduce:
-      dst[0] = a.recv[a.root] + at;
-      return fold_slice(a, s, 0, dst, 1);
     case shm::Op::kReduceScatter:
     case shm::Op::kReduceScatterV:
-      dst[0] = a.recv[part] + at;
-      return fold_slice(a, s, part, dst, 1);
+      return fold_slice(a, slice, s, thread);
     case shm::Op::kBroadcast:
       for (uint32_t r = 0; r < a.ranks; ++r) dst[r] = a.recv[r] + at;
       return copy_to(a, s, a.send[a.root], dst, a.ranks);
@@ -95,6 +98,50 @@ void execute(Active& a, const Slice& s) noexcept {
 
 }  // namespace
 
+void fold_part(Active& a, const Slice& s, uint64_t first, uint32_t thread) noexcept {
+  const uint64_t at = (s.begin + first) * a.element_bytes;
+  Sources src;
+  for (uint32_t r = 0; r < a.ranks; ++r) src[r] = a.send[r] + part_offset(a, r, s.part, true) + at;
+  Targets targets;
+  const uint32_t target_count = result_places(a, s, targets);
+  for (uint32_t i = 0; i < target_count; ++i) targets[i] += first * a.element_bytes;
+  FoldHold hold;
+  if (a.journal.marks != nullptr) {
+    shm::HoldRecord& record = a.journal.holds[thread];
+    hold = {.progress = &record.progress,
+            .windows = record.windows,
+            .flags = reinterpret_cast<uint32_t*>(a.journal.flags),
+            .first = first};
+  }
+  ByProducts products;
+  // Sums are kept for operations of one part only; a part border is no block border.
+  if (a.block_sums != nullptr && first == 0) {
+    products.block_sum_squares = a.block_sums + s.begin / kBlockElements;
+  }
+  a.kernel->fold({.src = src.data(),
+                  .ranks = a.ranks,
+                  .dst = targets.data(),
+                  .dst_count = target_count,
+                  .count = s.count - first,
+                  .scale = a.scale,
+                  .nontemporal = a.nontemporal,
+                  .hold = hold.progress != nullptr ? &hold : nullptr},
+                 products);
+  if (const uint32_t bits = flag_bits(products); bits != 0) {
+    a.flags.fetch_or(bits, std::memory_order_relaxed);  // ordered by done's release
+  }
+}
+
+uint32_t result_places(const Active& a, const Slice& s, ResultPlaces& places) noexcept {
+  const uint64_t at = s.begin * a.element_bytes;
+  if (a.op == shm::Op::kAllReduce) {
+    for (uint32_t r = 0; r < a.ranks; ++r) places[r] = a.recv[r] + at;
+    return a.ranks;
+  }
+  places[0] = a.recv[a.op == shm::Op::kReduce ? a.root : s.part] + at;
+  return 1;
+}
+
 uint64_t Active::part_count(uint32_t part) const noexcept {
   switch (op) {
     case shm::Op::kAllGatherV:
@@ -125,12 +172,17 @@ Slice slice_at(const Active& a, uint64_t slice) noexcept {
   return {part, begin, std::min(a.slice_elements, a.part_count(part) - begin)};
 }
 
-bool run_one_slice(Active& a) noexcept {
+bool run_one_slice(Active& a, uint32_t thread) noexcept {
   // relaxed: the claim only has to be unique; the inputs were published before the object was
   // handed over.
   const uint64_t slice = a.next.fetch_add(1, std::memory_order_relaxed);
   if (slice >= a.slices) return false;
-  execute(a, slice_at(a, slice));
+  const Slice s = slice_at(a, slice);
+  if (a.journal.redo && a.journal.marks[slice].load(std::memory_order_relaxed) == shm::kSliceDone) {
+    sum_squares_again(a, s, thread);
+  } else {
+    execute(a, slice, s, thread);
+  }
   a.done.fetch_add(1, std::memory_order_release);
   return true;
 }

@@ -50,7 +50,9 @@ constexpr int kYields = 16;
 
 struct Engine::Impl {
   explicit Impl(uint32_t helper_count) {
-    for (uint32_t i = 0; i < helper_count; ++i) helpers.push_back(std::make_unique<Helper>(parker));
+    for (uint32_t i = 0; i < helper_count; ++i) {
+      helpers.push_back(std::make_unique<Helper>(parker, i + 1));
+    }
     pulses.push_back(&pulse);
     for (const auto& helper : helpers) pulses.push_back(&helper->pulse());
   }
@@ -172,6 +174,7 @@ bool Engine::Impl::serve(EngineRun& run, uint64_t now) {
   bool moved = false;
   while (run.start_ready()) moved = true;  // small ones complete here, large ones go to the pool
   moved |= run.advance();
+  if (run.just_resumed()) emit({EngineEvent::Kind::kResumed, run.memory().id, {}, -1, 0});
   return moved;
 }
 
@@ -273,7 +276,8 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options) {
         Code::kUnavailable, Exit::kBadConfig,
         "start the engine: this kernel lacks futex_waitv; Linux 5.16 or newer is needed");
   }
-  auto impl = std::make_unique<Impl>(options.threads > 0 ? options.threads - 1 : 0);
+  const uint32_t threads = std::clamp(options.threads, 1u, shm::kScratchSlots);
+  auto impl = std::make_unique<Impl>(threads - 1);
   impl->event_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl->event_fd.valid()) return fail_errno("create the engine's eventfd");
   impl->counters = options.counters;

@@ -16,15 +16,16 @@
 namespace npu::daemon {
 
 struct EngineOptions {
-  uint32_t threads = 1;                // coordinator included
+  uint32_t threads = 1;                // coordinator included; at most shm::kScratchSlots
   EngineCounters* counters = nullptr;  // of all its runs, if they are to be counted; outlives it
 };
 
 /// What the engine tells the control server.
 struct EngineEvent {
-  enum class Kind : uint8_t { kAborted, kRemoved, kWarning };
+  enum class Kind : uint8_t { kAborted, kRemoved, kWarning, kResumed };
   Kind kind = Kind::kAborted;
   uint64_t run = 0;
+  // kResumed: a run that was taken over has completed its first operation.
   Error error;  // kAborted: what every member was told; kWarning: what waits for whom
   int32_t culprit = -1;
   int64_t pid = 0;

@@ -38,6 +38,7 @@ EngineRun::EngineRun(std::shared_ptr<RunMemory> memory,
     readers_[r] = shm::SubmissionReader(memory_->ranks[r].submit_page());
     writers_[r] = shm::CompletionWriter(memory_->ranks[r].status_page());
   }
+  if (memory_->taken_over) take_over();
 }
 
 EngineRun::Running* EngineRun::free_running() noexcept {
@@ -113,6 +114,15 @@ bool EngineRun::start_agreed(Group& group) noexcept {
     complete_group(group, {.algorithm = running->active.algorithm});
     return true;
   }
+  if (!protect(running->active, group)) {
+    refuse_group(
+        group, Code::kUnavailable, -1,
+        fmt::format("{}: it was half done when npud died, and the run's journal is damaged: "
+                    "what it says of it does not fit; relaunch, the run resumes from its "
+                    "last checkpoint",
+                    describe(*group.matcher.head().by_member[0])));
+    return true;
+  }
   running->group = &group;
   group.current = &running->active;
   launch(*running);
@@ -172,6 +182,7 @@ void EngineRun::run_inline(Group& group) noexcept {
 }
 
 void EngineRun::run_split(Group& group) noexcept {
+  if (memory_->journal.valid()) memory_->journal.give_up();
   SplitResult result;
   if (!split_group(group, groups_, result)) {
     refuse_group(
@@ -281,6 +292,7 @@ void EngineRun::finish(Running& running) noexcept {
     for (uint64_t b = 0; b < blocks; ++b) sum_squares += a.block_sums[b];
   }
   const uint32_t flags = a.flags.load(std::memory_order_relaxed);  // ordered by finished()
+  NPU_FAILPOINT("engine.reduced");
   complete_group(*group,
                  {.found_inf = (flags & 1) != 0,
                   .result_inf = (flags & 2) != 0,
@@ -301,7 +313,12 @@ void EngineRun::complete_group(Group& group, shm::CompletionFields fields,
   const Gathering& g = group.matcher.head();
   fields.sequence = group.matcher.head_sequence();
   trace_end(group, fields, bytes);
+  const bool of_world = group.id == 0 && journaled();
+  if (of_world) memory_->journal.set_next_sequence(fields.sequence + 1);
+  announce(told_of(group), fields);
+  if (of_world) memory_->journal.end();
   for (uint32_t m = 0; m < group.size; ++m) answer(*g.by_member[m], fields);
+  announced();
   group.matcher.pop(now_);
   memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
   NPU_FAILPOINT("engine.before_wake");
@@ -315,8 +332,14 @@ void EngineRun::complete_pair(const Pair& pair, shm::CompletionFields fields,
   const uint32_t mask = (1u << pair.send->rank) | (1u << pair.recv->rank);
   // The sender first: its entry holds an inline payload that `fields` may point to, and an entry
   // keeps its bytes until the coordinator takes another one.
+  Told told{.rank_mask = mask};
+  if (pair.send->rank == pair.recv->rank) told.second = pair.recv->s.ticket;
+  told.tickets[pair.recv->rank] = pair.recv->s.ticket;
+  told.tickets[pair.send->rank] = pair.send->s.ticket;
+  announce(told, fields);
   answer(*pair.send, fields);
   answer(*pair.recv, fields);
+  announced();
   memory_->collectives_done.fetch_add(1, std::memory_order_relaxed);
   ring_board(*memory_, mask);
 }

@@ -1,7 +1,8 @@
 // A run as the coordinator sees it: readers, writers, communicators, and the operations in
 // progress. Private to the engine. engine_run.cpp takes, starts, executes and answers;
-// engine_run_judge.cpp says why a run or an operation fails; engine_run_trace.cpp keeps the flight
-// recorder, engine_run_count.cpp the counters of the metrics.
+// engine_run_judge.cpp says why a run or an operation fails; engine_run_journal.cpp keeps what the
+// next daemon would need; engine_run_trace.cpp keeps the flight recorder, engine_run_count.cpp the
+// counters of the metrics.
 #pragma once
 
 #include <array>
@@ -74,6 +75,13 @@ class EngineRun {
   /// True while the doorbell is not listened to, because it rings without end.
   [[nodiscard]] bool muted() const noexcept { return muted_; }
 
+  /// Once, of a run that was taken over: it has completed an operation since.
+  [[nodiscard]] bool just_resumed() noexcept {
+    const bool now = resuming_ && memory_->collectives_done.load(std::memory_order_relaxed) > 0;
+    if (now) resuming_ = false;
+    return now;
+  }
+
   bool removing = false;
 
  private:
@@ -84,6 +92,15 @@ class EngineRun {
     Pair pair;
     bool busy = false;
   };
+
+  // engine_run_journal.cpp
+  void take_over() noexcept;
+  [[nodiscard]] bool told_before(const Pending& pending) const noexcept;
+  [[nodiscard]] bool journaled() const noexcept;
+  [[nodiscard]] Told told_of(const Group& group) const noexcept;
+  [[nodiscard]] bool protect(Active& active, const Group& group) noexcept;
+  void announce(const Told& told, const shm::CompletionFields& fields) noexcept;
+  void announced() noexcept;
 
   [[nodiscard]] bool accept(Pending& pending, uint64_t now, RunFailure& failure) noexcept;
   [[nodiscard]] bool accept_pairwise(Group& group, Pending& pending) noexcept;
@@ -157,6 +174,11 @@ class EngineRun {
   std::optional<RunFailure> ending_;  // drain() was asked for
   uint64_t drain_ns_ = 0;
   bool aborted_ = false;
+  // Of a run that was taken over: tickets below were taken by the daemon before, and are answered
+  // unless its status page says otherwise.
+  std::array<uint64_t, shm::kMaxDevices> taken_before_{};
+  bool resuming_ = false;
+  bool half_done_ = false;  // the journal holds a reduction of the daemon before
   KickLimit kicks_;
   uint32_t last_bell_ = 0;
   bool muted_ = false;

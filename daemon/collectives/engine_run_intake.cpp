@@ -59,6 +59,10 @@ bool EngineRun::accept(Pending& pending, uint64_t now, RunFailure& failure) noex
   }
   if (pending.s.stream >= shm::kMaxStreams) pending.s.stream = 0;
   queues_.add(pending);
+  if (told_before(pending)) {  // in its place all the same: a batch may go on behind it
+    queues_.remove(pending, now);
+    return true;
+  }
   if (member < 0) {
     refuse_alone(pending, Code::kNotFound,
                  fmt::format("rank {} is not a member of communicator {}: it was destroyed, or "

@@ -14,8 +14,11 @@ struct Helper::Queue {
   boost::lockfree::spsc_queue<HelperTask, boost::lockfree::capacity<16>> tasks;
 };
 
-Helper::Helper(Parker& coordinator)
-    : coordinator_(coordinator), queue_(std::make_unique<Queue>()), thread_([this] { loop(); }) {}
+Helper::Helper(Parker& coordinator, uint32_t thread)
+    : coordinator_(coordinator),
+      number_(thread),
+      queue_(std::make_unique<Queue>()),
+      thread_([this] { loop(); }) {}
 
 Helper::~Helper() {
   stop_.store(true, std::memory_order_release);
@@ -75,10 +78,10 @@ bool step_ring(Active& a, Ring& ring, std::span<const std::unique_ptr<Helper>> h
 }
 
 bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
-                Parker* coordinator) noexcept {
+                Parker* coordinator, uint32_t thread) noexcept {
   bool moved = false;
   for (uint32_t d = first; d < end; ++d) {
-    if (!ring.serve(d)) continue;
+    if (!ring.serve(d, thread)) continue;
     moved = true;
     if (d + 1 == end && next != nullptr) next->notify();
     if (d + 2 == ranks && coordinator != nullptr) coordinator->notify();
@@ -89,10 +92,10 @@ bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker
 namespace {
 
 /// One step of a task; false when this thread has nothing to do for it now.
-bool advance(const HelperTask& task, Parker& coordinator) noexcept {
-  if (task.ring == nullptr) return run_one_slice(*task.active);
+bool advance(const HelperTask& task, Parker& coordinator, uint32_t thread) noexcept {
+  if (task.ring == nullptr) return run_one_slice(*task.active, thread);
   return serve_ring(*task.ring, task.active->ranks, task.first_device, task.end_device, task.next,
-                    &coordinator);
+                    &coordinator, thread);
 }
 
 /// True when this thread is not needed any more.
@@ -120,7 +123,7 @@ void Helper::loop() noexcept {
     while (n < tasks.size() && queue_->tasks.pop(tasks[n])) ++n;
     bool moved = false;
     for (size_t i = 0; i < n;) {
-      moved |= advance(tasks[i], coordinator_);
+      moved |= advance(tasks[i], coordinator_, number_);
       if (over(tasks[i])) {
         // Told after letting go: the coordinator may wait for a free place in its pool.
         tasks[i].active->users.fetch_sub(1, std::memory_order_acq_rel);

@@ -27,8 +27,9 @@ struct HelperTask {
 /// a slice border.
 class Helper {
  public:
-  /// `coordinator` is notified when the last slice of a task is done.
-  explicit Helper(Parker& coordinator);
+  /// `coordinator` is notified when the last slice of a task is done. `thread`: this one's number;
+  /// the coordinator is 0.
+  explicit Helper(Parker& coordinator, uint32_t thread = 1);
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
@@ -46,6 +47,7 @@ class Helper {
   void loop() noexcept;
 
   Parker& coordinator_;
+  uint32_t number_;
   Parker parker_;
   Pulse pulse_{"npud-engine"};
   std::unique_ptr<Queue> queue_;
@@ -77,6 +79,6 @@ bool step_ring(Active& active, Ring& ring, std::span<const std::unique_ptr<Helpe
 /// Serves devices [first, end) of a ring once each; notifies `next` when a token crossed to its
 /// devices and `coordinator` when a slice finished. True if anything moved.
 bool serve_ring(Ring& ring, uint32_t ranks, uint32_t first, uint32_t end, Parker* next,
-                Parker* coordinator) noexcept;
+                Parker* coordinator, uint32_t thread = 0) noexcept;
 
 }  // namespace npu::daemon

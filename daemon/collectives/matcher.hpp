@@ -70,6 +70,12 @@ class Matcher {
   /// When the previous head was done; 0 if there was none.
   [[nodiscard]] uint64_t last_pop_ns() const noexcept { return last_pop_ns_; }
 
+  /// Before the first add(): the operations before `sequence` are done, in an earlier daemon.
+  void start_at(uint64_t sequence) noexcept {
+    next_ = sequence;
+    submitted_.fill(sequence);
+  }
+
   /// Sequence of the member's newest submission; empty if it never submitted.
   [[nodiscard]] std::optional<uint64_t> last_of(uint32_t member) const noexcept;
   /// Shifts the start of every wait by a time in which the daemon itself did not run.

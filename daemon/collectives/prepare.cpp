@@ -64,6 +64,7 @@ void set_type(Active& a, const shm::Submission& s) noexcept {
   a.nontemporal = false;
   a.ring_owners = 1;
   a.block_sums = nullptr;
+  a.journal = {};
   a.vectors.fill(nullptr);
   a.kernel = shm::op_reduces(a.op)
                  ? &reduce_kernel(a.dtype, static_cast<ReduceOp>(s.reduce_op), accumulate_of(s))

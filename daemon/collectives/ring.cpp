@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "shm/base/error.hpp"
+#include "shm/base/failpoint.hpp"
+#include "shm/journal_data.hpp"
 
 namespace npu::daemon {
 namespace {
@@ -81,6 +83,9 @@ bool Ring::reap() noexcept {
   bool any = false;
   while (impl_->finished().queue.pop(token)) {
     impl_->free_mask |= 1u << token.slot;
+    if (auto* const marks = token.active->journal.marks; marks != nullptr) {
+      marks[token.slice].store(shm::kSliceDone, std::memory_order_release);
+    }
     token.active->done.fetch_add(1, std::memory_order_release);
     any = true;
   }
@@ -106,27 +111,51 @@ bool any_input_nonfinite(const Active& a, uint64_t offset, uint64_t count) noexc
   return false;
 }
 
-/// The last device rounds the partial into its own receive buffer, which may be its input.
-uint32_t finish_hop(Active& a, uint64_t begin, uint64_t count, const std::byte* acc) noexcept {
+/// Rounds the partial into `to`: the last device's receive buffer, which may be its input.
+uint32_t finish_hop(Active& a, uint64_t begin, uint64_t count, const std::byte* acc,
+                    std::byte* to) noexcept {
   const uint64_t offset = begin * a.element_bytes;
   const uint32_t last = a.ranks - 1;
   const bool own_nonfinite = a.kernel->scan_nonfinite(a.send[last] + offset, count);
   ByProducts products;
   if (a.block_sums != nullptr) products.block_sum_squares = a.block_sums + begin / kBlockElements;
-  a.kernel->finish(a.recv[last] + offset, acc, count, a.ranks, products);
+  a.kernel->finish(to, acc, count, a.ranks, products);
   if (!products.result_nonfinite) return own_nonfinite ? 1u : 0u;
   return 2u | (own_nonfinite || any_input_nonfinite(a, offset, count) ? 1u : 0u);
 }
 
+void note(Active& a, uint32_t bits) noexcept {
+  if (bits == 0) return;
+  a.flags.fetch_or(bits, std::memory_order_relaxed);
+  if (a.journal.flags != nullptr) a.journal.flags->fetch_or(bits, std::memory_order_relaxed);
+}
+
+/// Brings the result into the last device's buffer; where that overwrites its input, by way of a
+/// scratch slice that outlives this process. Lap 2 takes it from there.
+void finish_last(Active& a, const Token& token, const Slice& s, const std::byte* acc,
+                 uint32_t thread) noexcept {
+  std::byte* to = a.recv[a.ranks - 1] + s.begin * a.element_bytes;
+  if (a.journal.marks == nullptr) return note(a, finish_hop(a, s.begin, s.count, acc, to));
+  std::byte* const held = a.journal.scratch + thread * kSliceBytes;
+  note(a, finish_hop(a, s.begin, s.count, acc, held));
+  NPU_FAILPOINT("engine.before_mark");
+  auto& mark = a.journal.marks[token.slice];
+  mark.store(static_cast<uint8_t>(thread + 1), std::memory_order_release);
+  NPU_FAILPOINT("engine.folded");
+  copy_slice(&to, 1, held, s.count * a.element_bytes, false);
+  NPU_FAILPOINT("engine.copied");
+  mark.store(shm::kSliceAtLast, std::memory_order_release);
+}
+
 /// Folds the device's slice into the token's partial.
-void fold_hop(Active& a, uint32_t device, const Token& token, std::byte* acc) noexcept {
+void fold_hop(Active& a, uint32_t device, const Token& token, std::byte* acc,
+              uint32_t thread) noexcept {
   const Slice s = slice_at(a, token.slice);
   const std::byte* src = a.send[device] + s.begin * a.element_bytes;
   const bool nonfinite = device == 0 ? a.kernel->begin(acc, src, s.count, a.scale)
                                      : a.kernel->step(acc, src, s.count, a.scale);
-  uint32_t bits = nonfinite ? 1u : 0u;  // max and min: it may not reach the result
-  if (device + 1 == a.ranks) bits |= finish_hop(a, s.begin, s.count, acc);
-  if (bits != 0) a.flags.fetch_or(bits, std::memory_order_relaxed);
+  note(a, nonfinite ? 1u : 0u);  // max and min: it may not reach the result
+  if (device + 1 == a.ranks) finish_last(a, token, s, acc, thread);
 }
 
 void gather_hop(const Active& a, uint32_t device, const Token& token) noexcept {
@@ -138,7 +167,7 @@ void gather_hop(const Active& a, uint32_t device, const Token& token) noexcept {
 
 }  // namespace
 
-bool Ring::serve(uint32_t device) noexcept {
+bool Ring::serve(uint32_t device, uint32_t thread) noexcept {
   Impl& r = *impl_;
   Token token;
   if (!r.hops[device].queue.pop(token)) {
@@ -147,7 +176,7 @@ bool Ring::serve(uint32_t device) noexcept {
   Active& a = *token.active;
   const uint32_t last = r.ranks - 1;
   if (token.gather == 0) {
-    fold_hop(a, device, token, r.slot(token.slot));
+    fold_hop(a, device, token, r.slot(token.slot), thread);
     if (device == last) token.gather = 1;
   } else {
     gather_hop(a, device, token);

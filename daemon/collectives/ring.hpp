@@ -32,8 +32,8 @@ class Ring {
   bool inject(Active& active) noexcept;
   /// Takes finished slices back; true if any. Coordinator only.
   bool reap() noexcept;
-  /// Device `device` moves one token on; true if it did.
-  bool serve(uint32_t device) noexcept;
+  /// Device `device` moves one token on; true if it did. `thread`: the caller's number.
+  bool serve(uint32_t device, uint32_t thread = 0) noexcept;
   /// True if device `device` has a token waiting.
   [[nodiscard]] bool has_work(uint32_t device) const noexcept;
   /// True if finished slices wait to be reaped.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/collectives/flight_recorder.hpp"
+#include "daemon/collectives/journal.hpp"
 #include "daemon/metrics/counters.hpp"
 #include "shm/board_data.hpp"
 #include "shm/hints_data.hpp"
@@ -50,6 +51,9 @@ struct RunMemory {
   EngineCounters* totals = nullptr;
   RunCounters counters;
   std::array<RankMemory, shm::kMaxDevices> ranks;
+  /// What the next daemon needs if this one dies; without one (tests) the run ends with it.
+  Journal journal;
+  bool taken_over = false;  // the ranks' rings and pages are in use since an earlier daemon
   std::atomic<uint64_t> collectives_done{0};  // engine writes, control server reads
 
   [[nodiscard]] shm::RunBoard* board() const noexcept {

@@ -12,6 +12,7 @@ import sys
 
 FILES = [
     "shm/layout_data.hpp", "shm/progress_data.hpp", "shm/submit_data.hpp", "shm/status_data.hpp", "shm/board_data.hpp", "shm/hints_data.hpp",
+    "shm/journal_data.hpp",
     "shm/futex.hpp", "shm/submit_client.hpp", "shm/submit_client.cpp", "shm/submit_daemon.hpp",
     "shm/submit_daemon.cpp",
     "daemon/collectives/parker.hpp", "daemon/collectives/run_memory.cpp", "daemon/collectives/active.hpp",

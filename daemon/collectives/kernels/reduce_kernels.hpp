@@ -24,6 +24,33 @@ struct ByProducts {
       nullptr;  // if set: one double per started block, of the rounded result
 };
 
+/// What a fold that overwrites its inputs keeps outside this process, so that another one can go on
+/// if this one dies in the middle: the results of the group of elements whose stores have begun,
+/// and which that is. All before it are stored everywhere, all behind it are whole inputs. Written
+/// in program order: results, progress, stores.
+struct FoldHold {
+  uint64_t* progress = nullptr;  // hold_word; stored as one word
+  std::byte* windows = nullptr;  // kHoldBytes
+  uint32_t* flags = nullptr;     // 1: an input is not finite, 2: a result is not
+  uint64_t first = 0;            // added to element numbers
+};
+inline constexpr uint64_t kHoldGroup = 256;  // bytes of one rank that are stored together, at most
+inline constexpr uint64_t kHoldVector = 64;
+inline constexpr uint64_t kHoldBytes = 2 * kHoldGroup + 3 * kHoldVector;
+
+/// Elements from `element` on, `count` of them, whose results lie at `offset` of the windows.
+[[nodiscard]] constexpr uint64_t hold_word(uint64_t element, uint64_t count,
+                                           uint64_t offset) noexcept {
+  return element << 24 | count << 12 | (offset / kHoldVector) << 1 | 1;
+}
+struct HeldGroup {
+  uint64_t element, count, offset;
+};
+/// Nothing for 0: no store has begun.
+[[nodiscard]] constexpr HeldGroup held_group(uint64_t word) noexcept {
+  return {word >> 24, word >> 12 & 0xfff, (word >> 1 & 0x7ff) * kHoldVector};
+}
+
 /// One slice of a reduction: `ranks` inputs of `count` elements, result stored to every `dst`.
 /// dst[j] may equal any src[i] exactly (in place); partial overlap is the caller's error.
 /// mean: the fold is divided by `ranks` before rounding (power of two: multiplied by the exact
@@ -41,6 +68,7 @@ struct FoldSlice {
   /// Hint: results larger than the caches go around them. For out of place only; fenced before the
   /// fold returns. Ignored when a dst is not aligned to the vector or block_sum_squares is wanted.
   bool nontemporal = false;
+  const FoldHold* hold = nullptr;  // in place only; with it nothing is stored around the caches
 };
 
 /// Kernels of one instruction set for one (dtype, op). All function pointers are non-null.
