@@ -11,8 +11,7 @@
 #include <numeric>
 #include <thread>
 
-#include "client/api/connection.hpp"
-#include "client/api/fork_guard.hpp"
+#include "client/api/device_impl.hpp"
 #include "shm/base/rank_list.hpp"
 #include "shm/futex.hpp"
 #include "shm/segment.hpp"
@@ -23,54 +22,14 @@ namespace {
 
 using Promise = std::promise<Result<CheckpointReport>>;
 
+/// How often a rank looks for a daemon that died.
+constexpr milliseconds kTryEvery{50};
+
 CheckpointReport to_report(const shm::CheckpointDone& done) {
   return {done.step, shm::get_text(done.path), done.bytes, done.durable_ms};
 }
 
 }  // namespace
-
-struct Device::Impl {
-  explicit Impl(AttachOptions opts, Connection conn)
-      : options(std::move(opts)), connection(std::move(conn)) {}
-  ~Impl() { stop_reader(); }
-
-  [[nodiscard]] Result<void> map(const shm::Received& answer);
-  [[nodiscard]] Result<void> wait_complete();
-  void open_world();
-  void start_reader();
-  void stop_reader();
-  void read_loop();
-  void on_message(const shm::Received& message);
-  void fail_all(const Error& error);
-  void orphan() noexcept;
-  /// True in a forked child, where neither lock nor page may be touched.
-  [[nodiscard]] bool orphaned() const noexcept { return queue && queue->orphaned(); }
-  [[nodiscard]] const shm::RunBoard& board() const {
-    return *reinterpret_cast<const shm::RunBoard*>(board_map.data());
-  }
-  [[nodiscard]] shm::SubmitPage& submit() {
-    return *reinterpret_cast<shm::SubmitPage*>(submit_map.data());
-  }
-
-  AttachOptions options;
-  CollectiveEnv env;
-  Connection connection;
-  uint64_t generation = 0;
-  shm::Mapping arena_map, submit_map, status_map, board_map, hints_map;
-  std::optional<DeviceQueue> queue;
-  std::unique_ptr<Communicator> world;
-  UniqueFd stop_event;
-  std::thread reader;
-  // Control path only; never taken on the collective path.
-  std::mutex mutex;
-  std::map<uint64_t, Promise> commits;
-  std::optional<Error> error;
-  bool leaving = false;
-  bool left = false;
-  std::atomic<bool> failed{false};   // release after `error` is set
-  std::atomic<uint32_t> streams{1};  // bit i: stream i is in use
-  std::optional<ForkGuard> fork_guard;
-};
 
 /// Runs in a forked child. The reader thread is the parent's: nobody can be joined here, and
 /// nothing may be locked that it could hold.
@@ -79,13 +38,15 @@ void Device::Impl::orphan() noexcept {
   (void)std::make_unique<std::thread>(std::move(reader)).release();
   connection.close();
   stop_event.reset();
+  for (UniqueFd& fd : kept) fd.reset();
   for (shm::Mapping* mapping : {&arena_map, &submit_map, &status_map, &board_map, &hints_map}) {
     mapping->forget();
   }
 }
 
-Result<void> Device::Impl::map(const shm::Received& answer) {
-  if (!answer.is<shm::Attached>() || answer.fds.size() != 5) {
+Result<void> Device::Impl::map(shm::Received& answer) {
+  if (!answer.is<shm::Attached>() ||
+      answer.fds.size() != (options.reconnect.count() > 0 ? 6U : 5U)) {
     return fail(Code::kUnavailable,
                 "attach device {}: the daemon answered with type {} and {} descriptors",
                 options.device, answer.header().type, answer.fds.size());
@@ -108,6 +69,9 @@ Result<void> Device::Impl::map(const shm::Received& answer) {
   spec.kind = shm::SegmentKind::kHints;
   spec.size_bytes = sizeof(shm::RunHints);
   NPU_TRY(hints_map, shm::map_received(answer.fds[4].get(), spec));
+  if (options.reconnect.count() > 0) {
+    for (const size_t i : {0, 1, 2, 4, 5}) kept.push_back(std::move(answer.fds[i]));
+  }
   open_world();
   return {};
 }
@@ -178,14 +142,14 @@ void Device::Impl::stop_reader() {
 }
 
 void Device::Impl::fail_all(const Error& why) {
-  std::map<uint64_t, Promise> pending;
+  std::map<uint64_t, OpenCommit> pending;
   {
     const std::lock_guard lock(mutex);
     if (!error) error = why;
     pending.swap(commits);
   }
   failed.store(true, std::memory_order_release);
-  for (auto& [request, promise] : pending) promise.set_value(tl::unexpected(why));
+  for (auto& [request, open] : pending) open.promise.set_value(tl::unexpected(why));
 }
 
 void Device::Impl::on_message(const shm::Received& message) {
@@ -208,7 +172,7 @@ void Device::Impl::on_message(const shm::Received& message) {
     }
     const auto found = commits.find(request);
     if (found == commits.end()) return;
-    promise = std::move(found->second);
+    promise = std::move(found->second.promise);
     commits.erase(found);
   }
   if (message.is<shm::CheckpointDone>()) {
@@ -222,6 +186,20 @@ void Device::Impl::on_message(const shm::Received& message) {
   }
 }
 
+/// For good.
+void Device::Impl::on_lost(const Error& why) {
+  bool expected = false;
+  {
+    const std::lock_guard lock(mutex);
+    expected = leaving;
+    left = true;
+  }
+  fail_all(why);
+  // While the run forms, attach() itself may try again.
+  const bool heard = joined.load(std::memory_order_acquire) || kept.empty();
+  if (!expected && heard && options.on_failure) options.on_failure(why);
+}
+
 void Device::Impl::read_loop() {
   shm::Received message;
   for (;;) {
@@ -231,15 +209,14 @@ void Device::Impl::read_loop() {
       continue;
     }
     if (status != shm::ReceiveStatus::kEmpty) {
-      bool expected = false;
-      {
-        const std::lock_guard lock(mutex);
-        expected = leaving;
-        left = true;
+      Error why = daemon_lost(options.socket);
+      if (may_reconnect()) {
+        auto back = reconnect();
+        if (back) continue;
+        if (stopping(milliseconds(0))) return;
+        why = std::move(back.error());
       }
-      const Error why = daemon_lost(options.socket);
-      fail_all(why);
-      if (!expected && options.on_failure) options.on_failure(why);
+      on_lost(why);
       return;
     }
     pollfd fds[2] = {{connection.fd(), POLLIN, 0}, {stop_event.get(), POLLIN, 0}};
@@ -252,6 +229,23 @@ Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Device::~Device() = default;
 
 Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
+  Deadline deadline = Deadline::never();  // from the first loss on
+  for (;;) {
+    const auto begin = Clock::now();
+    auto device = attach_once(options);
+    // A daemon that dies while the run forms knows nothing of it when it comes back, and nothing
+    // has happened yet: the ranks attach anew.
+    const bool lost = !device && device.error().exit == Exit::kNoDaemon &&
+                      device.error().code == Code::kUnavailable;
+    if (!lost || options.reconnect.count() <= 0 || deadline.passed()) return device;
+    // One that was there for a while is a new loss.
+    const bool was_there = Clock::now() - begin > milliseconds(1000);
+    if (deadline.is_never() || was_there) deadline = Deadline::after(options.reconnect);
+    (void)::poll(nullptr, 0, static_cast<int>(kTryEvery.count()));
+  }
+}
+
+Result<std::unique_ptr<Device>> Device::attach_once(const AttachOptions& options) {
   if (options.staging_bytes > options.arena_bytes || options.world > shm::kMaxDevices) {
     return fail(Code::kInvalidArgument,
                 "attach device {}: a staging region of {} bytes in an arena of {} bytes, world of "
@@ -268,19 +262,21 @@ Result<std::unique_ptr<Device>> Device::attach(const AttachOptions& options) {
   auto attach = shm::make_message<shm::Attach>(impl->connection.next_request());
   attach.arena_bytes = options.arena_bytes;
   attach.job_hash = options.job_hash;
+  attach.survives = options.reconnect.count() > 0 ? 1 : 0;
   attach.world = options.world;
   attach.rank = options.rank;
   attach.device = options.device;
   shm::put_text(attach.run, options.run);
   shm::put_text(attach.key, options.run_key);
   NPU_TRY_VOID(impl->connection.send(attach));
-  NPU_TRY(const shm::Received answer, impl->connection.receive(Deadline::after(kRequestLimit)));
+  NPU_TRY(shm::Received answer, impl->connection.receive(Deadline::after(kRequestLimit)));
   NPU_TRY_VOID(impl->map(answer));
   impl->stop_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!impl->stop_event.valid()) return fail_errno("create the device's eventfd");
   impl->start_reader();
   impl->fork_guard.emplace([raw = impl.get()] { raw->orphan(); });
   NPU_TRY_VOID(impl->wait_complete());
+  impl->joined.store(true, std::memory_order_release);
   return std::unique_ptr<Device>(new Device(std::move(impl)));
 }
 
@@ -349,11 +345,16 @@ std::future<Result<CheckpointReport>> Device::commit_checkpoint(shm::CheckpointC
   }
   const uint64_t request = impl.connection.next_request();
   commit.header = shm::make_message<shm::CheckpointCommit>(request).header;
-  if (auto sent = impl.connection.send(commit); !sent) {
+  commit.index = impl.commits_made;
+  // To a daemon that is gone it is sent when there is one again.
+  const auto sent = impl.lost ? Result<void>() : impl.connection.send(commit);
+  const bool later = !sent && sent.error().code == Code::kUnavailable && !impl.kept.empty();
+  if (!sent && !later) {
     promise.set_value(tl::unexpected(sent.error()));
     return future;
   }
-  impl.commits.emplace(request, std::move(promise));
+  ++impl.commits_made;
+  impl.commits.emplace(request, OpenCommit{commit, std::move(promise)});
   return future;
 }
 
@@ -364,10 +365,12 @@ Result<void> Device::detach() {
     const std::lock_guard lock(impl.mutex);
     if (impl.error) return tl::unexpected(*impl.error);
     impl.leaving = true;
-    NPU_TRY_VOID(impl.connection.send(
-        shm::make_plain(shm::MessageType::kDetach, impl.connection.next_request())));
+    const auto sent = impl.lost ? Result<void>()
+                                : impl.connection.send(shm::make_plain(
+                                      shm::MessageType::kDetach, impl.connection.next_request()));
+    if (!sent && impl.kept.empty()) return sent;
   }
-  const Deadline deadline = Deadline::after(std::chrono::seconds(5));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(5) + impl.options.reconnect);
   while (!deadline.passed()) {
     {
       const std::lock_guard lock(impl.mutex);

@@ -30,6 +30,9 @@ struct AttachOptions {
   uint64_t staging_bytes = 0;
   uint64_t job_hash = 0;
   milliseconds join_timeout{60'000};  // 0 = never
+  /// How long a daemon that died is waited for; when it comes back the run goes on where it was,
+  /// and no call notices; also one that does not answer at the attach. 0: its death ends the run.
+  milliseconds reconnect{0};
   /// Called once, from a thread of the library, when the run is over without this rank's doing: a
   /// peer died, the daemon is gone. Calls in progress return the same error by themselves.
   std::function<void(const Error&)> on_failure;
@@ -92,6 +95,7 @@ class Device {
 
  private:
   struct Impl;
+  [[nodiscard]] static Result<std::unique_ptr<Device>> attach_once(const AttachOptions& options);
   explicit Device(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -31,6 +31,20 @@ bool Run::all_ready() const noexcept {
 
 bool Run::empty() const noexcept { return joined() == 0; }
 
+bool OpenCommits::answered_before(uint32_t rank, uint64_t index) const noexcept {
+  const uint64_t made = made_before[rank];
+  if (index >= made) return false;
+  const uint64_t bit = made - 1 - index;
+  return bit >= 64 || (open_before[rank] & (uint64_t{1} << bit)) == 0;
+}
+
+uint64_t OpenCommits::next_of(uint32_t rank, uint64_t index) const noexcept {
+  const uint64_t made = made_before[rank];
+  if (index < made && made - index > 64) index = made - 64;  // nothing older is open
+  while (index < made && answered_before(rank, index)) ++index;
+  return index;
+}
+
 RunTable::RunTable(uint32_t devices, uint64_t device_memory_bytes)
     : device_memory_bytes_(device_memory_bytes), leases_(devices) {}
 
@@ -90,6 +104,12 @@ Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
         "join run '{}' as rank {}: it is complete (rank 0 is pid {}); wait for its end", r.run,
         r.rank, run.members[0].pid);
   }
+  if ((run.adoption != nullptr) != r.comes_back) {
+    return fail_exit(Code::kUnavailable, Exit::kBusy,
+                     "join run '{}' as rank {}: {}; wait for its end", r.run, r.rank,
+                     r.comes_back ? "ranks of it have attached since npud was restarted"
+                                  : "npud was restarted and its ranks are coming back");
+  }
   if (run.world != r.world) {
     return fail(Code::kFailedPrecondition,
                 "join run '{}': rank {} says {} ranks, the others say {}", r.run, r.rank, r.world,
@@ -101,6 +121,13 @@ Result<void> RunTable::check_run(const Run& run, const JoinRequest& r) const {
         "join run '{}': rank {}'s job ({:016x}) is not the others' ({:016x}); start all ranks "
         "with the same file and --set options",
         r.run, r.rank, r.job_hash, run.job_hash);
+  }
+  if (run.survives != r.survives) {
+    return fail(
+        Code::kFailedPrecondition,
+        "join run '{}': rank {} {} wait for a daemon that dies, the others {}; start all ranks "
+        "with the same collectives.reconnect",
+        r.run, r.rank, r.survives ? "is to" : "is not to", r.survives ? "are not" : "are");
   }
   if (run.members[r.rank].session != 0) {
     return fail_exit(Code::kUnavailable, Exit::kBusy, "join run '{}': pid {} is rank {} already",
@@ -156,6 +183,7 @@ Run& RunTable::create(const JoinRequest& r) {
   run->started_unix = r.now_unix;
   run->world = r.world;
   run->job_hash = r.job_hash;
+  run->survives = r.survives;
   run->rank_bytes = r.arena_bytes;
   run->memory = std::make_shared<RunMemory>();
   run->memory->id = run->id;
@@ -175,6 +203,7 @@ Result<Run*> RunTable::join(const JoinRequest& r) {
   NPU_TRY_VOID(check_quotas(found != by_name_.end() ? found->second : nullptr, r));
   NPU_TRY_VOID(check_device(r));
   Run& run = found != by_name_.end() ? *found->second : create(r);
+  if (found == by_name_.end() && r.comes_back) run.adoption = std::make_unique<Adoption>();
   Member& member = run.members[r.rank];
   member = {.session = r.session, .pid = r.pid, .device = r.device, .bytes = r.arena_bytes};
   leases_[r.device] = {&run, r.rank, r.pid, r.uid, r.arena_bytes, r.now_unix};

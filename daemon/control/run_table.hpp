@@ -11,6 +11,7 @@
 
 #include "daemon/collectives/run_memory.hpp"
 #include "daemon/control/quotas.hpp"
+#include "shm/base/clock.hpp"
 #include "shm/base/error.hpp"
 #include "shm/base/fd.hpp"
 #include "shm/messages.hpp"
@@ -29,6 +30,7 @@ struct Member {
 
 /// Commits of one checkpoint, or of one check of the replicas, while ranks report.
 struct CommitGathering {
+  uint64_t index = 0;  // the ranks' n-th
   int64_t step = -1;
   bool check_only = false;
   bool memory = false;  // kept there, not written
@@ -43,8 +45,25 @@ inline constexpr size_t kOpenCommits = 4;
 /// The n-th commit of a rank goes to gathering n % kOpenCommits.
 struct OpenCommits {
   std::array<CommitGathering, kOpenCommits> ring{};
-  std::array<uint64_t, shm::kMaxDevices> sent{};  // by each rank
-  uint64_t complete = 0;
+  std::array<uint64_t, shm::kMaxDevices> next{};  // index that each rank sends next
+  uint64_t complete = 0;                          // below: complete on all ranks
+
+  // Of a run that was taken over, by rank: how many it had made, and which of them were not
+  // answered (shm::Reconnect); those it sends again.
+  std::array<uint64_t, shm::kMaxDevices> made_before{}, open_before{};
+
+  /// True if the daemon before answered it to this rank.
+  [[nodiscard]] bool answered_before(uint32_t rank, uint64_t index) const noexcept;
+  /// The first index from `index` on that the rank sends.
+  [[nodiscard]] uint64_t next_of(uint32_t rank, uint64_t index) const noexcept;
+};
+
+/// A run whose ranks are coming back after a restart of the daemon.
+struct Adoption {
+  Deadline deadline = Deadline::never();
+  uint64_t hints_inode = 0, journal_inode = 0;
+  std::array<uint64_t, shm::kMaxDevices> arena_inodes{}, requests{};
+  std::array<UniqueFd, shm::kMaxDevices> status_fds;
 };
 
 /// One generation of a run.
@@ -60,12 +79,16 @@ struct Run {
   std::string last_error;
   std::array<Member, shm::kMaxDevices> members;
   std::shared_ptr<RunMemory> memory;
-  UniqueFd board_fd, hints_fd;  // handed to each member
+  UniqueFd board_fd, hints_fd, journal_fd;  // handed to each member
+  bool survives = false;               // a daemon that comes back: it has a journal
+  std::unique_ptr<Adoption> adoption;       // until every rank is back
   OpenCommits commits;
   uint32_t commits_writing = 0;
   uint32_t failed_commits = 0;  // in a row
   bool resumes = false;         // it asked for a checkpoint to go on from
   bool removing = false;
+  bool in_engine = false;  // which then tells when the memory is free
+  bool resuming = false;   // taken over, and no operation is complete since
 
   [[nodiscard]] uint32_t joined() const noexcept;
   [[nodiscard]] bool all_ready() const noexcept;
@@ -93,8 +116,10 @@ struct JoinRequest {
   uint64_t arena_bytes = 0, job_hash = 0;
   uint64_t session = 0;
   int64_t uid = 0, pid = 0, now_unix = 0;
+  bool survives = false;  // the daemon's death
   Quota quota{};
   uint64_t reserved_devices = 0;  // of the same user, given to launches whose ranks did not come yet
+  bool comes_back = false;  // of a run that an earlier daemon had
 };
 
 /// Thread: the control server.

@@ -106,6 +106,11 @@ Result<void> Server::Impl::open(Listener listener) {
   NPU_TRY(checkpoints_, Worker::start("npud-ckpt", Worker::Priority::kRanks));
   NPU_TRY(signals_, signal_descriptor());
   NPU_TRY_VOID(take_reserve());
+  crash_guard_ = CrashGuard(options.runtime_dir);
+  if (!crash_guard_.allowed()) {
+    log_event(Level::kError, "ctl", "runs of an earlier npud are not taken over: it died in the attempt",
+              {{"deaths", crash_guard_.deaths()}});
+  }
   launcher_ = ::getppid();
   NPU_TRY_VOID(listen(std::move(listener)));
   NPU_TRY_VOID(watch_all());
@@ -145,6 +150,7 @@ void Server::Impl::run() {
     loop_.run_once(service_.patience(milliseconds(soon ? 20 : 1000)));
     look_after_sessions();
     look_after_kept();
+    if (adopting_ > 0) look_after_adoptions();
     if (leaving_ && ::getppid() != launcher_) begin_drain();
     if (draining_ && Clock::now() >= drain_deadline_) hurry_drain();
     service_.look_after(scene());
@@ -261,7 +267,7 @@ void Server::Impl::on_readable(uint64_t id, uint32_t events) {
         break;
     }
     take_message(*session);
-    if (!message.fds.empty()) {
+    if (!message.fds.empty() && !(session->greeted && message.is<shm::Reconnect>())) {
       expel(id, "sent unexpected descriptors");
       return;
     }
@@ -283,6 +289,8 @@ void Server::Impl::on_message(Session& session, const shm::Received& message) {
   counters_.requests.begin(session.id, request, method_of(message.header().type), now_ns());
   if (message.is<shm::Attach>()) {
     on_attach(session, message);
+  } else if (message.is<shm::Reconnect>()) {
+    on_reconnect(session, message);
   } else if (message.is<shm::CheckpointCommit>()) {
     on_commit(session, message);
   } else if (message.is<shm::CheckpointList>()) {

@@ -23,14 +23,26 @@ Result<void> create_rank_segments(shm::SegmentSpec spec, uint64_t arena_bytes, s
 
 }  // namespace
 
-Result<void> Server::Impl::ensure_board(Run& run) {
+Result<void> Server::Impl::make_journal(Run& run, uint64_t arena_bytes) {
+  NPU_TRY(shm::Segment journal, Journal::create(run.memory->generation, run.world, arena_bytes));
+  run.journal_fd = std::move(journal.fd);
+  run.memory->journal = Journal(std::move(journal.mapping));
+  return {};
+}
+
+Result<void> Server::Impl::ensure_board(Run& run, uint64_t arena_bytes) {
   if (run.board_fd.valid() && run.hints_fd.valid()) return {};
+  if (run.survives) NPU_TRY_VOID(make_journal(run, arena_bytes));
   NPU_TRY(shm::Segment hints, shm::create_segment({.kind = shm::SegmentKind::kHints,
                                                    .size_bytes = sizeof(shm::RunHints),
                                                    .generation = run.memory->generation,
                                                    .world = run.world}));
   run.hints_fd = std::move(hints.fd);
   run.memory->hints_mapping = std::move(hints.mapping);
+  return make_board(run);
+}
+
+Result<void> Server::Impl::make_board(Run& run) {
   NPU_TRY(shm::Segment board, shm::create_segment({.kind = shm::SegmentKind::kBoard,
                                                    .size_bytes = sizeof(shm::RunBoard),
                                                    .generation = run.memory->generation,
@@ -47,7 +59,7 @@ Result<void> Server::Impl::ensure_board(Run& run) {
 void Server::Impl::on_attach(Session& session, const shm::Received& message) {
   const auto attach = message.as<shm::Attach>();
   const uint64_t request = attach.header.request;
-  if (attach.reserved != 0) {
+  if (attach.reserved != 0 || attach.survives > 1) {
     expel(session.id, "set reserved bytes");
     return;
   }
@@ -72,6 +84,7 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
                          .uid = session.peer.uid,
                          .pid = session.peer.pid,
                          .now_unix = std::time(nullptr),
+                         .survives = attach.survives != 0,
                          .quota = quota_of(session.peer.uid),
                          .reserved_devices = reserved_devices(session.peer.uid, name)};
   auto joined = check_line(session, join).and_then([&] { return table_.join(join); });
@@ -88,7 +101,7 @@ void Server::Impl::on_attach(Session& session, const shm::Received& message) {
     leave_run(session, "was refused memory");
     return;
   }
-  if (const auto board = ensure_board(run); !board) {
+  if (const auto board = ensure_board(run, attach.arena_bytes); !board) {
     end_allocation(uid, attach.arena_bytes);
     reply_error(session, request, board.error());
     leave_run(session, "could not be given a board");
@@ -143,8 +156,12 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   memory.device = run->members[rank].device;
   auto board = duplicate_fd(run->board_fd.get());
   auto hints = duplicate_fd(run->hints_fd.get());
-  if (!board || !hints) {
-    reply_error(*session, request, board ? hints.error() : board.error());
+  auto journal = run->survives ? duplicate_fd(run->journal_fd.get()) : Result<UniqueFd>(UniqueFd());
+  if (!board || !hints || !journal) {
+    reply_error(*session, request,
+                !board   ? board.error()
+                : !hints ? hints.error()
+                         : journal.error());
     leave_run(*session, "could not be given a board");
     return;
   }
@@ -157,6 +174,7 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   fds.push_back(std::move(made.status.fd));
   fds.push_back(std::move(*board));
   fds.push_back(std::move(*hints));
+  if (journal->valid()) fds.push_back(std::move(*journal));
   reply(*session, attached, std::move(fds));
   run->members[rank].ready = true;
   auto& members = run->memory->board()->members;
@@ -167,6 +185,7 @@ void Server::Impl::on_segments(uint64_t session_id, uint64_t run_id, uint32_t ra
   }
   run->state = shm::RunState::kRunning;
   counters_.histories.complete(run->uid, run->name);
+  run->in_engine = true;
   engine_->add_run(run->memory);
   log_event(Level::kInfo, "ctl", "run complete",
             {{"run", run->name}, {"generation", run->id}, {"world", run->world}, {"uid", run->uid}});
@@ -188,6 +207,7 @@ void Server::Impl::leave_run(Session& session, const char* how) {
   count_leave(*run, session, how);
   if (run->state == shm::RunState::kRunning && session.detached) {
     run->members[rank].left = true;
+    if (run->survives) run->memory->journal.member_left(rank);
     engine_->member_left(run->id, rank);
   } else if (run->state != shm::RunState::kAborted) {
     abort_run(*run, Code::kAborted, static_cast<int32_t>(rank),
@@ -208,7 +228,9 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
     return;
   }
   const int64_t pid = culprit >= 0 ? run.members[static_cast<size_t>(culprit)].pid : 0;
-  const Error error{code, what + " while the run was forming", default_exit(code)};
+  const char* when =
+      run.adoption != nullptr ? " while npud took the run over" : " while the run was forming";
+  const Error error{code, complete ? what : what + when, default_exit(code)};
   if (run.memory->board_mapping.data() != nullptr) {
     publish_abort(*run.memory, static_cast<uint8_t>(code), culprit, pid, error.message);
   }
@@ -232,8 +254,7 @@ void Server::Impl::tell_members(Run& run, const Error& error, int32_t culprit, i
 void Server::Impl::release_run(Run& run) {
   if (run.removing) return;
   run.removing = true;
-  const bool engine_knows = run.all_ready();
-  if (engine_knows) {
+  if (run.in_engine) {
     engine_->remove_run(run.id);  // on_engine_events drops the memory
     return;
   }
@@ -257,6 +278,10 @@ void Server::Impl::on_engine_events() {
       write_trace(*run);
       continue;
     }
+    if (event.kind == EngineEvent::Kind::kResumed) {
+      end_resumption(*run);
+      continue;
+    }
     if (event.kind == EngineEvent::Kind::kWarning) {
       log_event(Level::kWarn, "live", "slow collective",
                 {{"run", run->name}, {"generation", run->id}, {"uid", run->uid},
@@ -264,6 +289,7 @@ void Server::Impl::on_engine_events() {
       continue;
     }
     if (run->state == shm::RunState::kRunning) ++counters_.runs_completed;
+    end_resumption(*run);
     remember(*run);
     forget_kept(*run);
     segments_->post([memory = std::move(run->memory)]() mutable -> Worker::Completion {

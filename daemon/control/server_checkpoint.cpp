@@ -111,8 +111,19 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   // A rank's n-th commit belongs with the n-th of each other: collectives keep the ranks together,
   // but not to the message.
   OpenCommits& open = run->commits;
-  const uint64_t index = open.sent[session.rank];
-  if (index - open.complete >= kOpenCommits) {
+  const uint64_t index = open.next[session.rank];
+  if (commit.index != index) {
+    abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
+              fmt::format("checkpoint: rank {} sent commit {}, expected {}", session.rank,
+                          commit.index, index));
+    return;
+  }
+  open.next[session.rank] = open.next_of(session.rank, index + 1);
+  for (uint32_t r = 0; r < run->world; ++r) {
+    if (open.answered_before(r, index)) return answer_from_store(session, commit);
+  }
+  // The other daemon's last commits were complete on all ranks.
+  if (index > open.complete && index - open.complete >= kOpenCommits) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
               fmt::format("checkpoint: rank {} is {} commits ahead of others, at most {} are taken",
                           session.rank, index - open.complete, kOpenCommits));
@@ -120,11 +131,12 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   }
   CommitGathering& gathering = open.ring[index % kOpenCommits];
   if (gathering.arrived_mask == 0) {
+    gathering.index = index;
     gathering.step = commit.step;
     gathering.check_only = commit.check_only != 0;
     gathering.memory = memory;
   }
-  if (gathering.step != commit.step || gathering.memory != memory ||
+  if (gathering.index != index || gathering.step != commit.step || gathering.memory != memory ||
       gathering.check_only != (commit.check_only != 0)) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
               fmt::format("checkpoint: rank {} sent {} of step {}, others {} of step {}",
@@ -132,11 +144,10 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
                           purpose(gathering.check_only, gathering.memory), gathering.step));
     return;
   }
-  ++open.sent[session.rank];
   gathering.arrived_mask |= 1u << session.rank;
   gathering.by_rank[session.rank] = commit;
   if (gathering.arrived_mask == (1u << run->world) - 1) {
-    ++open.complete;
+    open.complete = index + 1;
     commit_arrived(*run, std::exchange(gathering, {}));
   }
 }

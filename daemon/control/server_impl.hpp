@@ -1,9 +1,9 @@
 // The state of the control server, shared by the files that implement it: server.cpp (life cycle,
 // sessions), server_limits.cpp (who may come in and how much they may ask), server_attach.cpp (runs),
-// server_queue.cpp (who waits for devices), server_checkpoint.cpp (checkpoints made),
-// server_checkpoint_read.cpp (and read), server_info.cpp (listings), server_trace.cpp (flight
-// recorders), server_admin.cpp (what administrators ask), server_metrics.cpp (metrics),
-// server_drain.cpp (signals and the end).
+// server_adopt.cpp (runs of an earlier daemon), server_queue.cpp (who waits for devices),
+// server_checkpoint.cpp (checkpoints made), server_checkpoint_read.cpp (and read), server_info.cpp
+// (listings), server_trace.cpp (flight recorders), server_admin.cpp (what administrators ask),
+// server_metrics.cpp (metrics), server_drain.cpp (signals and the end).
 #pragma once
 
 #include <deque>
@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/adopt/crash_guard.hpp"
 #include "daemon/checkpoint/memory_store.hpp"
 #include "daemon/checkpoint/store.hpp"
 #include "daemon/collectives/engine.hpp"
@@ -122,7 +123,7 @@ class Server::Impl {
     shm::Segment arena, submit, status;
   };
   void on_attach(Session& session, const shm::Received& message);
-  [[nodiscard]] Result<void> ensure_board(Run& run);
+  [[nodiscard]] Result<void> ensure_board(Run& run, uint64_t arena_bytes);
   void on_segments(uint64_t session_id, uint64_t run_id, uint32_t rank, uint64_t request,
                    NewSegments segments);
   void on_detach(Session& session, uint64_t request);
@@ -165,6 +166,24 @@ class Server::Impl {
     int64_t uid = -1;               // of all of them
   };
   [[nodiscard]] Result<Evictable> find_evictable(const Session& session, const shm::Evict& evict);
+
+  // server_adopt.cpp
+  void on_reconnect(Session& session, const shm::Received& message);
+  [[nodiscard]] Result<void> take_rank(Run& run, const Session& session,
+                                       const shm::Reconnect& message,
+                                       std::span<const UniqueFd> fds);
+  [[nodiscard]] Result<void> make_journal(Run& run, uint64_t arena_bytes);
+  [[nodiscard]] Result<void> make_board(Run& run);
+  [[nodiscard]] Result<void> prepare_pages(Run& run, uint32_t left);
+  [[nodiscard]] Result<void> send_pages(Run& run, uint32_t left);
+  void complete_adoption(Run& run);
+  /// Ranks that do not come back.
+  void look_after_adoptions();
+  /// It has gone on, or is over.
+  void end_resumption(Run& run);
+  /// Counts deaths no more once every run goes on.
+  void settle_adoptions();
+  void answer_from_store(Session& session, const shm::CheckpointCommit& commit);
 
   // server_checkpoint.cpp
   void on_commit(Session& session, const shm::Received& message);
@@ -240,7 +259,9 @@ class Server::Impl {
   std::unique_ptr<Worker> segments_;     // allocates and unmaps
   std::unique_ptr<Worker> checkpoints_;  // the only one that writes to disk
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
-  std::deque<TracedRun> ended_;  // oldest first, at most kEndedRuns
+  CrashGuard crash_guard_;
+  size_t adopting_ = 0, resuming_ = 0;  // runs whose ranks come back; that have not gone on yet
+  std::deque<TracedRun> ended_;         // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;
   size_t closing_ = 0;    // sessions whose socket closed and whose process may be dying
   size_t slowed_ = 0;     // sessions that ask too much

@@ -53,7 +53,7 @@ void Server::Impl::on_ps(Session& session, uint64_t request) {
 
 shm::RunRow Server::Impl::row_of(const Run& run) {
   auto row = shm::make_message<shm::RunRow>(0);
-  row.generation = run.id;
+  row.generation = run.memory->generation;
   row.collectives = run.memory->collectives_done.load(std::memory_order_relaxed);
   row.uid = run.uid;
   row.started_unix = run.started_unix;

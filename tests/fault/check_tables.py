@@ -16,7 +16,7 @@ NAMED = re.compile(r"`(\w+)\.(\w+)`")
 TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 PLACE = re.compile(r'NPU_FAILPOINT(?:_ERRNO|_ASKED)?\("([\w.]+)"')
 # A name with a dot that is no test: a file, or a place in the code.
-OTHER = re.compile(r"\.(md|cpp|hpp|py|c)$|^(coll|train|client|ctl|engine|ckpt|launch)\.")
+OTHER = re.compile(r"\.(md|cpp|hpp|py|c)$|^(coll|train|client|ctl|engine|adopt|reconnect|ckpt|launch)\.")
 
 
 def problems(text, tests, rows=None):

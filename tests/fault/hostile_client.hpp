@@ -161,19 +161,22 @@ class RawRank : public RawClient {
   /// ranks of a world of several are not.
   static std::unique_ptr<RawRank> attach(const std::string& socket, const std::string& run,
                                          uint32_t device, uint64_t arena_bytes = 1 << 20,
-                                         uint32_t world = 1, uint32_t rank = 0) {
+                                         uint32_t world = 1, uint32_t rank = 0,
+                                         bool survives = false) {
     const Deadline deadline = Deadline::after(kHangLimit);
     auto made = std::make_unique<RawRank>(socket);
     if (!made->hello()) return nullptr;
     std::optional<shm::Received> answer;
     for (bool busy = true; busy; ::usleep(1000)) {
-      if (!made->send(attach_message(run, device, arena_bytes, world, rank))) return nullptr;
+      auto message = attach_message(run, device, arena_bytes, world, rank);
+      message.survives = survives ? 1 : 0;
+      if (!made->send(message)) return nullptr;
       answer = made->receive();
       if (!answer || deadline.passed()) return nullptr;
       busy = answer->is<shm::ErrorReply>() &&
              answer->as<shm::ErrorReply>().exit == static_cast<uint8_t>(Exit::kBusy);
     }
-    if (!answer->is<shm::Attached>() || answer->fds.size() != 5) return nullptr;
+    if (!answer->is<shm::Attached>() || answer->fds.size() < 5) return nullptr;
     made->generation = answer->as<shm::Attached>().generation;
     made->fds = std::move(answer->fds);
     for (const Fd fd : {kArena, kSubmit, kHints})

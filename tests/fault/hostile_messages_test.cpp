@@ -240,6 +240,7 @@ class BusyStore : public HostileTest {
     row->dtype = static_cast<uint8_t>(DType::kFloat32);
     shm::put_text(row->name, "w");
     auto message = shm::make_message<shm::CheckpointCommit>(static_cast<uint64_t>(100 + step));
+    message.index = index_++;
     message.step = step;
     message.table_count = 1;
     message.keep = 1;
@@ -249,6 +250,7 @@ class BusyStore : public HostileTest {
   }
 
   UniqueFd lock_;
+  uint64_t index_ = 0;
   std::unique_ptr<RawRank> rank_;
 };
 

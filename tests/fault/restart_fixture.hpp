@@ -44,6 +44,9 @@ class RestartFixture : public E2eTest {
  protected:
   /// 48 steps, a checkpoint every three.
   const std::vector<std::string> often_ = {"checkpoint.every_steps=3", "train.epochs=6"};
+  /// The same, but that a daemon's death ends the attempt.
+  const std::vector<std::string> without_takeover_ = {"checkpoint.every_steps=3", "train.epochs=6",
+                                                      "collectives.reconnect=0"};
   static constexpr int64_t kSteps = 48;
 
   static std::vector<std::string> restarting(int most, const std::string& backoff = "0.1") {
@@ -84,6 +87,17 @@ class RestartFixture : public E2eTest {
         return pid;
     }
     return 0;
+  }
+
+  /// The launcher's private npud, once it is another process than `before`; 0 if none comes.
+  static pid_t next_daemon(Background& launch, pid_t before) {
+    pid_t now = 0;
+    (void)holds_within(milliseconds(30'000), [&] {
+      const auto daemons = launch.children("npud");
+      now = daemons.size() == 1 && daemons[0] != before ? daemons[0] : 0;
+      return now != 0 || !launch.running();
+    });
+    return now;
   }
 
   /// Numbers of the steps in the run folder's curves, markers applied.

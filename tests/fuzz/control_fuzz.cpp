@@ -119,7 +119,7 @@ class Client {
         continue;
       }
       if (status != shm::ReceiveStatus::kMessage) return last;
-      if (message.is<shm::Attached>() && message.fds.size() == 5) map(message);
+      if (message.is<shm::Attached>() && message.fds.size() >= 5) map(message);
       last = std::move(message);
       if (wait) return last;
     }
