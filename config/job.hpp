@@ -103,7 +103,8 @@ struct CollectivesConfig {
   Algorithm algorithm = Algorithm::kAuto;
   std::string allreduce_dtype = "fp32";
   uint64_t bucket_bytes = 4u << 20;
-  std::chrono::milliseconds timeout{60'000};  // 0 = never
+  std::chrono::milliseconds timeout{60'000};    // 0 = never
+  std::chrono::milliseconds reconnect{10'000};  // 0 = a daemon's death ends the run
 };
 
 struct CheckpointConfig {

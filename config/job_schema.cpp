@@ -147,6 +147,8 @@ void add_execution(std::vector<Field>& t, Job& job) {
                {}, "gradients are reduced in buckets of this size"});
   t.push_back({"collectives.timeout", &c.timeout, {100, 86'400'000}, {},
                "longest wait for the other ranks in one collective"});
+  t.push_back({"collectives.reconnect", &c.reconnect, {100, 3'600'000}, {},
+               "how long a daemon that died is waited for before the run ends with it; 0 = not at all", false});
   CheckpointConfig& k = job.checkpoint;
   t.push_back({"checkpoint.every_epochs", &k.every_epochs, {0, 100'000}, {},
                "epochs between checkpoints, 0 = none by epoch"});

@@ -129,6 +129,7 @@ Result<int> launch_job(Options& options, client::Renderer& renderer) {
   options.launch.devices = prepared.job.devices;
   options.launch.run = prepared.job.name;
   options.launch.restart = restart_policy(prepared.job);
+  options.launch.keep_ranks = prepared.job.collectives.reconnect.count() > 0;
   options.launch.share_pictures = prepared.job.data.cache_bytes > 0 &&
                                   prepared.job.data.format == config::DataFormat::kImageFolder;
   const client::RecorderOptions recorder = recorder_options(prepared.job);

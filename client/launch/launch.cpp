@@ -137,6 +137,9 @@ Result<JobOutcome> Launch::attempt() {
   NPU_TRY(const std::string run_key, random_run_key());
   SupervisorOptions supervisor = options_.supervisor;
   supervisor.daemon = daemon_.owned ? &daemon_.owned->child() : nullptr;
+  if (daemon_.owned && options_.keep_ranks) {
+    supervisor.respawn = [this] { return daemon_.owned->respawn(); };
+  }
   return supervise(rank_specs(options_, daemon_.socket, run_key, go_on_, pictures_.get()), signals_,
                    renderer_, supervisor);
 }
@@ -213,7 +216,7 @@ int Launch::end_well(const JobOutcome& outcome) {
   auto confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
   // The daemon may have died since the ranks left it; what it wrote is on the disk all the same.
   if (!confirmed && confirmed.error().code == Code::kUnavailable &&
-      options_.restart.max_restarts > 0 && recover_daemon()) {
+      (options_.restart.max_restarts > 0 || options_.keep_ranks) && recover_daemon()) {
     confirmed = confirm_checkpoint(daemon_.socket, options_.run, committed, done);
   }
   renderer_.on_event(done);

@@ -53,6 +53,7 @@ struct LaunchOptions {
   std::optional<milliseconds> wait{};
   bool bind = true;                    // client/launch/cores.hpp
   bool share_pictures = false;         // the ranks keep decoded images in one memory
+  bool keep_ranks = true;  // when the private daemon dies: it is started again and they go on
   std::function<void()> on_restart{};  // before the ranks are started again; may be empty
 };
 

@@ -133,6 +133,7 @@ Result<std::unique_ptr<PrivateDaemon>> PrivateDaemon::start(const PrivateDaemonO
       options.state_dir.empty() ? default_state_dir() : fs::absolute(options.state_dir).string();
   std::unique_ptr<PrivateDaemon> daemon(new PrivateDaemon(options, state_dir));
   NPU_TRY_VOID(daemon->make_runtime_dir());
+  daemon->npud_ = npud;
   NPU_TRY_VOID(daemon->spawn(npud));
   NPU_TRY_VOID(daemon->wait_until_ready());
   return daemon;
@@ -177,7 +178,14 @@ Result<void> PrivateDaemon::spawn(const std::string& npud) {
   spec.keep_fds = {lock_.get()};
   NPU_TRY(Child child, Child::start(spec));
   child_.emplace(std::move(child));
+  started_ = Clock::now();
   return {};
+}
+
+bool PrivateDaemon::respawn() noexcept {
+  constexpr milliseconds kShortLife{500};
+  short_lives_ = Clock::now() - started_ < kShortLife ? short_lives_ + 1 : 0;
+  return short_lives_ < kMostShortLives && spawn(npud_).has_value();
 }
 
 Result<void> PrivateDaemon::wait_until_ready() {

@@ -56,6 +56,12 @@ class PrivateDaemon {
   [[nodiscard]] const std::string& state_dir() const noexcept { return state_dir_; }
   [[nodiscard]] Child& child() noexcept { return *child_; }
 
+  /// Starts it again where it was, after its death; child() is the new one at once, the socket
+  /// takes connections a moment later. False if it cannot be started, or died kMostShortLives times
+  /// in a row within half a second of its start: then it would again.
+  [[nodiscard]] bool respawn() noexcept;
+  static constexpr int kMostShortLives = 5;
+
  private:
   PrivateDaemon(const PrivateDaemonOptions& options, std::string state_dir)
       : options_(options), state_dir_(std::move(state_dir)) {}
@@ -68,6 +74,9 @@ class PrivateDaemon {
   std::string state_dir_, runtime_dir_;
   UniqueFd lock_;
   std::optional<Child> child_;
+  std::string npud_;
+  Clock::time_point started_{};
+  int short_lives_ = 0;
 };
 
 }  // namespace npu::client

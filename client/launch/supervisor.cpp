@@ -52,6 +52,7 @@ class Supervisor {
   void on_exit(RankProcess& rank);
   void on_signal(const StopSignal& signal);
   void on_daemon_exit();
+  bool respawn();
   void settle(milliseconds window);
   void expect_stop();
   void on_deadline();
@@ -222,7 +223,22 @@ void Supervisor::settle(milliseconds window) {
 void Supervisor::on_daemon_exit() {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.daemon->pidfd(), nullptr);
   daemon_status_ = options_.daemon->poll();
+  if (phase_ < Phase::kSettling && daemon_status_ && respawn()) return;
   if (phase_ <= Phase::kSettling) settle(options_.settle);
+}
+
+/// Ranks that wait for a daemon find the next one by themselves.
+bool Supervisor::respawn() {
+  const ExitStatus ended = *daemon_status_;
+  const pid_t before = options_.daemon->pid();
+  if (!options_.respawn || !options_.respawn()) return false;
+  if (!watch(options_.daemon->pidfd(), kDaemonTag)) return false;
+  daemon_status_.reset();
+  renderer_.notice(
+      fmt::format("{}: the private npud (pid {}) was {}, {}; started again (pid {}), the "
+                  "ranks go on",
+                  options_.program, before, describe(ended), doing_, options_.daemon->pid()));
+  return true;
 }
 
 void Supervisor::on_signal(const StopSignal& signal) {

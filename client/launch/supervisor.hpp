@@ -2,6 +2,7 @@
 // stop. Knows nothing of training: what a rank runs is an argv, so tests use /bin/sh.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ struct SupervisorOptions {
   milliseconds settle_consequence{
       500};                 // how long to look for a cause when only consequences are in
   Child* daemon = nullptr;  // a private daemon whose death ends the job; not owned
+  /// Starts that daemon again in the same place, after which `daemon` is the new one; the ranks go
+  /// on. False, or empty: its death ends the job.
+  std::function<bool()> respawn{};
 };
 
 struct JobOutcome {

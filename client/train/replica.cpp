@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 #include "client/api/admin.hpp"
 #include "client/train/checkpoint_dir.hpp"
@@ -60,7 +61,21 @@ AttachOptions attach_options(const config::Job& job, const RankOptions& options,
           .arena_bytes = bytes,
           .job_hash = config::job_hash(job),
           .join_timeout = job.collectives.timeout,
+          .reconnect = job.collectives.reconnect,
           .on_failure = options.on_failure};
+}
+
+/// A daemon that dies while it is asked is asked again when it is back.
+Result<CheckpointFiles> open_patiently(const config::Job& job, const std::string& socket,
+                                       int64_t step) {
+  const Deadline deadline = Deadline::after(job.collectives.reconnect);
+  for (;;) {
+    auto opened = open_checkpoint(socket, job.name, step);
+    const bool lost = !opened && opened.error().code == Code::kUnavailable &&
+                      opened.error().exit == Exit::kNoDaemon;
+    if (!lost || job.collectives.reconnect.count() <= 0 || deadline.passed()) return opened;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
 }
 
 /// Batches that batch norm has seen: moves with every pass, alike on all ranks.
@@ -221,13 +236,13 @@ Result<std::optional<CheckpointFiles>> Replica::open_wanted() {
       break;
     }
     case ResumeKind::kBest: {
-      NPU_TRY(files, open_checkpoint(options_.socket, job_.name, kBestStep));
+      NPU_TRY(files, open_patiently(job_, options_.socket, kBestStep));
       break;
     }
     case ResumeKind::kAuto: {
       // An evaluation is of something that will still be there tomorrow.
       const int64_t wanted = job_.train.evaluate ? kNewestStep : kResumeStep;
-      auto opened = open_checkpoint(options_.socket, job_.name, wanted);
+      auto opened = open_patiently(job_, options_.socket, wanted);
       if (!opened && opened.error().code == Code::kNotFound) break;
       if (!opened) return tl::unexpected(opened.error());
       files = std::move(*opened);

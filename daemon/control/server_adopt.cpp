@@ -280,9 +280,10 @@ void Server::Impl::answer_from_store(Session& session, const shm::CheckpointComm
   }
   const Run& run = *table_.find(session.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(run.uid), name = run.name,
-                      step = commit.step, request = commit.header.request]() -> Worker::Completion {
+                      step = commit.step, memory = commit.memory != 0,
+                      request = commit.header.request]() -> Worker::Completion {
     auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(store_->list(uid, name));
-    return [this, id, step, request, rows] {
+    return [this, id, step, memory, request, rows] {
       Session* target = find_session(id);
       if (target == nullptr) return;
       auto done = shm::make_message<shm::CheckpointDone>(request);
@@ -298,11 +299,11 @@ void Server::Impl::answer_from_store(Session& session, const shm::CheckpointComm
           return;
         }
       }
-      reply_error(
-          *target, request,
-          Error{Code::kUnavailable,
-                fmt::format("checkpoint step {}: it was not written before npud died", step),
-                Exit::kNoDaemon});
+      reply_error(*target, request,
+                  Error{Code::kUnavailable,
+                        fmt::format("checkpoint step {}: it was {} npud died", step,
+                                    memory ? "in memory when" : "not written before"),
+                        Exit::kNoDaemon});
     };
   });
 }

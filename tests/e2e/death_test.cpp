@@ -74,7 +74,9 @@ TEST_F(DeathTest, KilledRankIsNamedAndTheNextLaunchResumes) {
 TEST_F(DeathTest, KilledDaemonEndsEveryRankAndTheLaunch) {
   test::DaemonProcess daemon;
   use_daemon(daemon.socket());
-  Background launch(env_, job(), endless_);
+  std::vector<std::string> sets = endless_;
+  sets.emplace_back("collectives.reconnect=0");
+  Background launch(env_, job(), sets);
   ASSERT_THAT(launch.read_until("\"step\":12,"), HasSubstr("\"step\":12,"));
   const auto ranks = launch.children("train");
   ASSERT_EQ(ranks.size(), 4u);
@@ -91,7 +93,9 @@ TEST_F(DeathTest, KilledDaemonEndsEveryRankAndTheLaunch) {
 }
 
 TEST_F(DeathTest, KilledPrivateDaemonEndsTheLaunch) {
-  Background launch(env_, job(), endless_);
+  std::vector<std::string> sets = endless_;
+  sets.emplace_back("collectives.reconnect=0");
+  Background launch(env_, job(), sets);
   ASSERT_THAT(launch.read_until("\"step\":12,"), HasSubstr("\"step\":12,"));
   const auto daemons = launch.children("npud");
   ASSERT_EQ(daemons.size(), 1u);

@@ -61,7 +61,7 @@ TEST_F(RestartTest, StoppedRankRunsIntoTheDeadlineAndIsReplaced) {
 
 TEST_F(RestartTest, KilledPrivateDaemonIsReplaced) {
   const std::string wanted = straight_digest();
-  Background launch(env_, job(), often_, restarting(3));
+  Background launch(env_, job(), without_takeover_, restarting(3));
   const std::string before = up_to_a_checkpoint(launch);
   const auto daemons = launch.children("npud");
   ASSERT_EQ(daemons.size(), 1u);
@@ -79,7 +79,7 @@ TEST_F(RestartTest, DaemonOfTheSystemIsWaitedFor) {
   const std::string wanted = straight_digest();
   test::DaemonProcess daemon;
   use_daemon(daemon.socket());
-  Background launch(env_, job(), often_, restarting(3));
+  Background launch(env_, job(), without_takeover_, restarting(3));
   const std::string before = up_to_a_checkpoint(launch);
   daemon.stop(SIGKILL);
   ASSERT_TRUE(
@@ -113,7 +113,7 @@ TEST_F(RestartTest, DaemonThatDiesAfterTheRanksAreDoneIsReplacedForTheLastCheck)
 TEST_F(RestartTest, SignalEndsTheWaitForADaemonAtOnce) {
   test::DaemonProcess daemon;
   use_daemon(daemon.socket());
-  Background launch(env_, job(), often_, restarting(3));
+  Background launch(env_, job(), without_takeover_, restarting(3));
   (void)up_to_a_checkpoint(launch);
   daemon.stop(SIGKILL);
   ASSERT_TRUE(
@@ -249,7 +249,7 @@ TEST_F(RestartTest, RankThatDiesAtEveryStartEndsTheJobWithTheBudget) {
 }
 
 TEST_F(RestartTest, DaemonThatDiesAtEveryStartEndsTheJobWithTheBudget) {
-  Background launch(env_, job(), often_, restarting(2));
+  Background launch(env_, job(), without_takeover_, restarting(2));
   const std::string before = up_to_a_checkpoint(launch);
   // Each attempt's daemon dies as soon as it is there, before a checkpoint of a new step.
   pid_t killed = 0;

@@ -85,7 +85,7 @@ TEST_F(DaemonKills, TwentyOfThemCostNoBitAndNoCheckpoint) {
                                    "checkpoint.every_steps=20", "train.print_freq=100"};
   sets.emplace_back("name=straight");
   const std::string wanted = done(sets).weights_digest;
-  sets.pop_back();
+  sets.back() = "collectives.reconnect=0";  // each death a restart
 
   Watcher watcher(root_ + "/state/npud", "tiny");
   Background launch(env_, job(), sets, restarting(3));
@@ -106,6 +106,38 @@ TEST_F(DaemonKills, TwentyOfThemCostNoBitAndNoCheckpoint) {
   EXPECT_EQ(story.digest(), wanted);
   EXPECT_EQ(story.restarts().size(), static_cast<size_t>(kKills));
   EXPECT_GT(watcher.verified(), static_cast<uint64_t>(kKills));
+  EXPECT_THAT(watcher.problems(), testing::IsEmpty());
+  EXPECT_EQ(recorded_steps(), first_steps(2000));
+}
+
+// The same, but that ranks wait for the daemon: nobody is started again, no step is trained twice.
+TEST_F(DaemonKills, TwentyOfThemCostNoRestart) {
+  constexpr int kKills = 20;
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  std::vector<std::string> sets = {"train.epochs=20", "data.train_samples=3200",
+                                   "checkpoint.every_steps=20", "train.print_freq=100"};
+  sets.emplace_back("name=straight");
+  const std::string wanted = done(sets).weights_digest;
+  sets.pop_back();
+
+  Watcher watcher(root_ + "/state/npud", "tiny");
+  Background launch(env_, job(), sets);
+  std::string said;
+  pid_t daemon = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    said += up_to_a_checkpoint(launch);
+    ::poll(nullptr, 0, static_cast<int>(random() % 150));
+    daemon = next_daemon(launch, daemon);
+    ASSERT_NE(daemon, 0) << launch.err();
+    ASSERT_EQ(::kill(daemon, SIGKILL), 0);
+  }
+  const Story story = end_of(launch, said);
+  watcher.stop();
+  EXPECT_EQ(story.code, 0) << story.err;
+  EXPECT_EQ(story.digest(), wanted);
+  EXPECT_EQ(story.restarts().size(), 0u);
   EXPECT_THAT(watcher.problems(), testing::IsEmpty());
   EXPECT_EQ(recorded_steps(), first_steps(2000));
 }
