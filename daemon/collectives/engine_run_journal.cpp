@@ -39,20 +39,26 @@ bool EngineRun::protect(Active& a, const Group& group) noexcept {
   if (std::exchange(half_done_, false) && memory_->journal.half_reduction(half) &&
       std::equal(told.tickets.begin(), told.tickets.begin() + group.size, half.tickets.begin())) {
     const bool fits = half.slice_elements > 0 && half.slice_elements % kBlockElements == 0 &&
-                      half.slice_elements <= kSliceBytes / a.element_bytes;
+                      half.slice_elements <= kSliceBytes / a.element_bytes &&
+                      half.slices <= memory_->journal.room();
     if (!fits) return false;
     // The last slice may be a short one, and the bits are the same for any slices: `direct` does
     // what is left of a ring.
     a.algorithm = shm::Algorithm::kDirect;
     a.slice_elements = half.slice_elements;
     a.cut();
+    if (a.slices != half.slices) return false;
     a.journal = memory_->journal.slices();
     a.journal.redo = true;
     a.journal.identity = &reduce_kernel(a.dtype, ReduceOp::kSum);
     a.flags.store(half.flags, std::memory_order_relaxed);
-    return a.slices == half.slices && redo_slices(a);
+    return redo_slices(a);
   }
-  if (memory_->journal.begin(a, told)) a.journal = memory_->journal.slices();
+  if (memory_->journal.begin(a, told)) {
+    a.journal = memory_->journal.slices();
+  } else {
+    memory_->journal.give_up();  // the next daemon must not redo what it cannot know is half done
+  }
   return true;
 }
 

@@ -77,9 +77,7 @@ uint32_t Journal::left_mask() const noexcept {
 
 bool Journal::begin(const Active& active, const Told& told) noexcept {
   shm::RunJournal& j = page();
-  const uint64_t room =
-      mapping_.size() - sizeof(shm::RunJournal) - shm::kScratchSlots * kSliceBytes;
-  if (active.slices > room) return false;
+  if (active.slices > room()) return false;
   end();  // whatever an earlier daemon left of another one
   std::memset(after_page(), shm::kSliceOpen, active.slices);
   j.reduction.flags.store(0, std::memory_order_relaxed);

@@ -62,7 +62,13 @@ class Journal {
   [[nodiscard]] SliceJournal slices() noexcept;
   void end() noexcept;
 
-  /// What was going on when the daemon died; nothing in most cases.
+  /// How many slices a reduction may have: there is a mark for each.
+  [[nodiscard]] uint64_t room() const noexcept {
+    return mapping_.size() - sizeof(shm::RunJournal) - shm::kScratchSlots * shm::kScratchBytes;
+  }
+
+  /// What was going on when the daemon died; nothing in most cases. Untrusted: slices and their
+  /// size are as found.
   [[nodiscard]] bool half_reduction(HalfReduction& into) const noexcept;
   /// Tells those members in whose pages the last verdict is missing.
   void repeat_verdict(std::span<shm::StatusPage* const> pages) noexcept;
