@@ -99,8 +99,10 @@ TEST_F(MemoryRestartTest, BetweenCheckpointsOnDiskTheNewestOfBothIsResumed) {
 }
 
 TEST_F(MemoryRestartTest, DeathOfTheDaemonFallsBackToTheDisk) {
-  const std::string wanted = calm_digest(sets(true));
-  Background launch(env_, job(), sets(true), restarting(3));
+  std::vector<std::string> ends_with_it = sets(true);
+  ends_with_it.emplace_back("collectives.reconnect=0");
+  const std::string wanted = calm_digest(ends_with_it);
+  Background launch(env_, job(), ends_with_it, restarting(3));
   std::string said = up_to_a_checkpoint(launch);
   said += up_to(launch, kKept);
   const auto daemons = launch.children("npud");
