@@ -2,6 +2,8 @@
 // again, and the weights are those of a run that nothing happened to.
 #include <sys/wait.h>
 
+#include <thread>
+
 #include "restart_fixture.hpp"
 #include "tests/support/daemon_process.hpp"
 
@@ -74,6 +76,34 @@ TEST_F(TakeoverJobTest, EightRanksStay) {
     ASSERT_NE(daemon, 0) << launch.err();
     ASSERT_EQ(::kill(daemon, SIGKILL), 0);
   }
+  expect_unnoticed(end_of(launch, said), wanted);
+}
+
+TEST_F(TakeoverJobTest, RankThatDiesBetweenItsNewPagesIsNamedAndTheJobRestarted) {
+  const std::string wanted = straight_digest();
+  env_.push_back("NPU_FAILPOINTS=rank1/reconnect.between_pages=kill");
+  Background launch(env_, job(), often_, restarting(1));
+  const std::string said = up_to_a_checkpoint(launch);
+  ASSERT_EQ(::kill(next_daemon(launch, 0), SIGKILL), 0);
+  const Story story = end_of(launch, said);
+  EXPECT_EQ(story.code, 0) << story.err;
+  EXPECT_EQ(story.digest(), wanted);
+  EXPECT_EQ(story.restarts().size(), 1u);
+  EXPECT_THAT(story.err, HasSubstr("rank 1 failed first: killed by SIGKILL"));
+}
+
+// The second npud dies, too, about when rank 1 has one of its two new pages.
+TEST_F(TakeoverJobTest, DaemonThatDiesAgainWhileARankTakesItsPagesIsFollowedByAnother) {
+  const std::string wanted = straight_digest();
+  env_.push_back("NPU_FAILPOINTS=rank1/reconnect.between_pages=sleep:300ms");
+  Background launch(env_, job(), often_);
+  const std::string said = up_to_a_checkpoint(launch);
+  const pid_t first = next_daemon(launch, 0);
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  const pid_t second = next_daemon(launch, first);
+  ASSERT_NE(second, 0) << launch.err();
+  std::this_thread::sleep_for(milliseconds(200));
+  ASSERT_EQ(::kill(second, SIGKILL), 0);
   expect_unnoticed(end_of(launch, said), wanted);
 }
 
