@@ -138,7 +138,7 @@ Result<JobOutcome> Launch::attempt() {
   SupervisorOptions supervisor = options_.supervisor;
   supervisor.daemon = daemon_.owned ? &daemon_.owned->child() : nullptr;
   if (daemon_.owned && options_.keep_ranks) {
-    supervisor.respawn = [this] { return daemon_.owned->respawn(); };
+    supervisor.respawn = [this](bool made_a_step) { return daemon_.owned->respawn(made_a_step); };
   }
   return supervise(rank_specs(options_, daemon_.socket, run_key, go_on_, pictures_.get()), signals_,
                    renderer_, supervisor);

@@ -182,9 +182,10 @@ Result<void> PrivateDaemon::spawn(const std::string& npud) {
   return {};
 }
 
-bool PrivateDaemon::respawn() noexcept {
+bool PrivateDaemon::respawn(bool was_of_use) noexcept {
   constexpr milliseconds kShortLife{500};
-  short_lives_ = Clock::now() - started_ < kShortLife ? short_lives_ + 1 : 0;
+  const bool in_vain = !was_of_use && Clock::now() - started_ < kShortLife;
+  short_lives_ = in_vain ? short_lives_ + 1 : 0;
   return short_lives_ < kMostShortLives && spawn(npud_).has_value();
 }
 

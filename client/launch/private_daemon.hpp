@@ -58,8 +58,9 @@ class PrivateDaemon {
 
   /// Starts it again where it was, after its death; child() is the new one at once, the socket
   /// takes connections a moment later. False if it cannot be started, or died kMostShortLives times
-  /// in a row within half a second of its start: then it would again.
-  [[nodiscard]] bool respawn() noexcept;
+  /// in a row within half a second of its start, without any use (`was_of_use`: the ranks made a
+  /// step under it): then it would again.
+  [[nodiscard]] bool respawn(bool was_of_use) noexcept;
   static constexpr int kMostShortLives = 5;
 
  private:

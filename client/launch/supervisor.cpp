@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "client/launch/failure.hpp"
 #include "client/launch/rank_env.hpp"
@@ -72,6 +73,7 @@ class Supervisor {
   Deadline deadline_ = Deadline::never();
   StopSignal stop_signal_;  // the first that asked to stop
   std::optional<ExitStatus> daemon_status_;
+  bool made_a_step_ = false;  // under the daemon that there is
   std::optional<DoneEvent> done_;
   std::string committed_;
   int64_t committed_step_ = -1, first_step_ = 1;
@@ -167,6 +169,7 @@ void Supervisor::on_event(RankProcess& rank, std::string_view line) {
   }
   if (const auto* step = std::get_if<StepEvent>(&*event)) {
     stopped_doing_ = doing_ = fmt::format("epoch {} step {}", step->epoch, step->step);
+    made_a_step_ = true;
   } else if (const auto* val = std::get_if<ValStepEvent>(&*event)) {
     doing_ = fmt::format("epoch {} validation {}/{}", val->epoch, val->step_in_epoch,
                          val->steps_per_epoch);
@@ -231,7 +234,7 @@ void Supervisor::on_daemon_exit() {
 bool Supervisor::respawn() {
   const ExitStatus ended = *daemon_status_;
   const pid_t before = options_.daemon->pid();
-  if (!options_.respawn || !options_.respawn()) return false;
+  if (!options_.respawn || !options_.respawn(std::exchange(made_a_step_, false))) return false;
   if (!watch(options_.daemon->pidfd(), kDaemonTag)) return false;
   daemon_status_.reset();
   renderer_.notice(

@@ -38,8 +38,9 @@ struct SupervisorOptions {
       500};                 // how long to look for a cause when only consequences are in
   Child* daemon = nullptr;  // a private daemon whose death ends the job; not owned
   /// Starts that daemon again in the same place, after which `daemon` is the new one; the ranks go
-  /// on. False, or empty: its death ends the job.
-  std::function<bool()> respawn{};
+  /// on. Told whether they made a step under the one that died. False, or empty: its death ends the
+  /// job.
+  std::function<bool(bool made_a_step)> respawn{};
 };
 
 struct JobOutcome {

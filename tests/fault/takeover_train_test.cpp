@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "client/launch/private_daemon.hpp"
 #include "restart_fixture.hpp"
 #include "tests/support/daemon_process.hpp"
 
@@ -46,7 +47,8 @@ TEST_F(TakeoverJobTest, PrivateDaemonIsStartedAgainUnderTheSameRanks) {
   std::string said;
   std::vector<pid_t> ranks;
   pid_t daemon = 0;
-  for (int kill = 0; kill < 3; ++kill) {
+  // More, and sooner, than a daemon may die that is of no use.
+  for (int kill = 0; kill < client::PrivateDaemon::kMostShortLives + 2; ++kill) {
     said += up_to_a_checkpoint(launch);
     if (kill == 0) ranks = launch.children("train");
     daemon = next_daemon(launch, daemon);
