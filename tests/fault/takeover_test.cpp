@@ -249,7 +249,7 @@ class TakeoverTest : public testing::Test {
         daemon.set_environment(died_ < deaths
                                    ? std::vector<std::string>{"NPU_FAILPOINTS=" + failpoints}
                                    : std::vector<std::string>{});
-        daemon.start();
+        daemon.spawn();
       }
       (void)::poll(nullptr, 0, 2);
     }

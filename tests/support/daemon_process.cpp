@@ -35,7 +35,7 @@ DaemonProcess::DaemonProcess(std::vector<std::string> extra_args,
   start();
 }
 
-void DaemonProcess::start() {
+void DaemonProcess::spawn() {
   std::vector<char*> argv;
   for (std::string& a : args_) argv.push_back(a.data());
   argv.push_back(nullptr);
@@ -46,6 +46,10 @@ void DaemonProcess::start() {
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
+}
+
+void DaemonProcess::start() {
+  spawn();
   for (int i = 0; i < 1000; ++i) {
     if (client::find_daemon(socket_)) return;
     ::poll(nullptr, 0, 10);

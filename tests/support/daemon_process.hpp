@@ -23,6 +23,8 @@ class DaemonProcess {
 
   /// Starts it again in the same place after stop().
   void start();
+  /// The same without waiting until it answers: for one that may die before that.
+  void spawn();
   /// For the next start().
   void set_environment(std::vector<std::string> environment) {
     environment_ = std::move(environment);
