@@ -22,12 +22,17 @@ from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import torch_resnet  # noqa: E402
 
-def read(folder):
+
+def read(folder, side):
+    """Pixels and labels; images of another size are resized as torchvision's Resize does it."""
     classes = sorted(os.listdir(folder))
     images, labels = [], []
     for label, name in enumerate(classes):
         for file in sorted(os.listdir(os.path.join(folder, name))):
-            images.append(np.asarray(Image.open(os.path.join(folder, name, file)).convert("RGB")))
+            image = Image.open(os.path.join(folder, name, file)).convert("RGB")
+            if image.size != (side, side):
+                image = image.resize((side, side), Image.BILINEAR)
+            images.append(np.asarray(image))
             labels.append(label)
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
     return pixels.contiguous(memory_format=torch.channels_last), torch.tensor(labels)
@@ -41,13 +46,14 @@ def normalised(pixels, recipe):
 
 def augmented(pixels, generator):
     """Pad 4, a random crop and a flip for each image."""
-    n = len(pixels)
+    n, side = len(pixels), pixels.shape[-1]
     padded = F.pad(pixels, (4, 4, 4, 4))
     top, left = torch.randint(0, 9, (2, n), generator=generator)
     flip = torch.rand(n, generator=generator) < 0.5
-    rows = top.view(n, 1) + torch.arange(32)
-    columns = left.view(n, 1) + torch.where(flip.view(n, 1), 31 - torch.arange(32), torch.arange(32))
-    picked = padded.permute(0, 2, 3, 1)[torch.arange(n).view(n, 1, 1), rows.view(n, 32, 1), columns.view(n, 1, 32)]
+    across = torch.arange(side)
+    rows = top.view(n, 1) + across
+    columns = left.view(n, 1) + torch.where(flip.view(n, 1), side - 1 - across, across)
+    picked = padded.permute(0, 2, 3, 1)[torch.arange(n).view(n, 1, 1), rows.view(n, side, 1), columns.view(n, 1, side)]
     return picked.permute(0, 3, 1, 2)
 
 
@@ -89,7 +95,7 @@ def make_optimizer(model, recipe):
 
 
 # What the job must say for this script to be the same recipe.
-EXPECTED = {"profile": "pytorch", "model.arch": "resnet20", "data.augment": "cifar", "data.image_size": 32,
+EXPECTED = {"profile": "pytorch", "model.arch": "resnet20", "data.augment": "cifar",
             "schedule.per_step": True, "schedule.warmup_form": "linear", "train.accumulate": 1, "train.ema_decay": 0,
             "precision.amp": False, "optimizer.clip_grad_norm": 0}
 
@@ -115,8 +121,8 @@ def main():
     torch.manual_seed(recipe["seed"])
     torch.set_num_threads(args.threads)
     generator = torch.Generator().manual_seed(recipe["seed"])
-    train, train_labels = read(os.path.join(args.folder, "train"))
-    val, val_labels = read(os.path.join(args.folder, "test"))
+    train, train_labels = read(os.path.join(args.folder, "train"), recipe["data.image_size"])
+    val, val_labels = read(os.path.join(args.folder, "test"), recipe["data.image_size"])
     model = torch_resnet.ResNet("resnet20", 3, recipe["model.num_classes"]).to(memory_format=torch.channels_last)
     initialise(model, recipe)
     optimizer = make_optimizer(model, recipe)
