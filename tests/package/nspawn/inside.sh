@@ -51,6 +51,7 @@ start_job() {
 saved_or_over() { grep -q '"type":"checkpoint"' "$work/$1.json" || [[ -s $work/$1.code ]]; }
 job_ends_well() { until_true 90 test -s "$work/$1.code" && same "exit code of the job" 0 "$(cat "$work/$1.code")" && has '"type":"done"' "$work/$1.json"; }
 restarted() { has '"type":"restart"' "$work/$1.json"; }
+not_restarted() { ! restarted "$1" >/dev/null; }
 
 # ---- the walk-through of the documentation, as it stands there
 useradd -m -s /bin/bash alice
@@ -96,7 +97,8 @@ check 'job: its owner is the uid that the kernel names' bash -c "npu info -o jso
 signal_daemon KILL
 check 'kill -9: another one runs' until_true 30 another
 check 'kill -9: the job goes on by itself and ends' job_ends_well killed
-check 'kill -9: as a restart of the job' restarted killed
+check 'kill -9: no rank was started again' not_restarted killed
+check 'kill -9: the next daemon took the run over' journal_has 'run taken over from an earlier npud'
 check 'kill -9: checkpoints are there' bash -c "runuser -l alice -c 'npu ckpt verify killed'"
 check 'status: idle again' until_true 10 matches npud StatusText '^idle'
 # With a job in the queue of the socket that may have been faster than Restart=; without a client it is Restart= alone.
