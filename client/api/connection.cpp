@@ -24,7 +24,7 @@ Error daemon_lost(const std::string& socket) {
       Exit::kNoDaemon};
 }
 
-Result<Connection> Connection::open(const std::string& socket) {
+Result<Connection> Connection::open(const std::string& socket, milliseconds limit) {
   NPU_TRY(UniqueFd fd, shm::connect_to(socket));
   Connection connection(std::move(fd), socket);
   auto hello = shm::make_message<shm::Hello>(connection.next_request());
@@ -36,7 +36,7 @@ Result<Connection> Connection::open(const std::string& socket) {
   // A daemon that refuses a connection says why and closes it, maybe before our greeting: what it
   // said is there to be read all the same.
   (void)connection.send(hello);
-  NPU_TRY(const shm::Received answer, connection.receive(Deadline::after(std::chrono::seconds(5))));
+  NPU_TRY(const shm::Received answer, connection.receive(Deadline::after(limit)));
   if (!answer.is<shm::Welcome>()) {
     return fail(Code::kUnavailable, "greet the daemon at '{}': it answered with message type {}",
                 socket, answer.header().type);

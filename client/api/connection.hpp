@@ -23,7 +23,9 @@ class Connection {
  public:
   /// Connects and greets. Errors: unavailable (no daemon; names the path); failed_precondition
   /// (another version).
-  [[nodiscard]] static Result<Connection> open(const std::string& socket);
+  /// `limit`: of the wait for its greeting; deadline_exceeded when it is over.
+  [[nodiscard]] static Result<Connection> open(const std::string& socket,
+                                               milliseconds limit = milliseconds(5'000));
 
   [[nodiscard]] uint64_t next_request() noexcept { return ++request_; }
   template <typename M>

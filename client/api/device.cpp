@@ -39,6 +39,7 @@ void Device::Impl::orphan() noexcept {
   connection.close();
   stop_event.reset();
   for (UniqueFd& fd : kept) fd.reset();
+  if (const int fd = sought.load(); fd >= 0) (void)::close(fd);
   for (shm::Mapping* mapping : {&arena_map, &submit_map, &status_map, &board_map, &hints_map}) {
     mapping->forget();
   }

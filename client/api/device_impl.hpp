@@ -76,6 +76,7 @@ struct Device::Impl {
   std::optional<Error> error;
   bool leaving = false;
   bool left = false;
+  std::atomic<int> sought{-1};       // the socket of a daemon that may take the run over
   std::atomic<bool> joined{false};   // the run is complete
   std::atomic<bool> failed{false};   // release after `error` is set
   std::atomic<uint32_t> streams{1};  // bit i: stream i is in use

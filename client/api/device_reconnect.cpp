@@ -19,6 +19,18 @@ Error gave_up(const std::string& socket, const std::string& why) {
   return error;
 }
 
+/// A child that is forked meanwhile closes it: orphan().
+class Sought {
+ public:
+  Sought(std::atomic<int>& where, int fd) noexcept : where_(where) { where_.store(fd); }
+  ~Sought() { where_.store(-1); }
+  Sought(const Sought&) = delete;
+  Sought& operator=(const Sought&) = delete;
+
+ private:
+  std::atomic<int>& where_;
+};
+
 }  // namespace
 
 /// Waits, and tells whether the device is being destroyed.
@@ -63,9 +75,11 @@ Result<std::optional<Connection>> Device::Impl::come_back(Deadline deadline) {
     return tl::unexpected(
         gave_up(options.socket, "the one that came back refused the run: " + why.message));
   };
-  auto fresh = Connection::open(options.socket);
+  const auto patience = deadline.remaining(std::chrono::seconds(5));
+  auto fresh = Connection::open(options.socket, std::chrono::ceil<milliseconds>(patience));
   if (!fresh && not_yet(fresh.error())) return std::optional<Connection>();
   if (!fresh) return refused(fresh.error());
+  const Sought known(sought, fresh->fd());
   std::vector<int> fds;
   for (const UniqueFd& fd : kept) fds.push_back(fd.get());
   const shm::Reconnect message = reconnect_message(fresh->next_request());

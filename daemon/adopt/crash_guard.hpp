@@ -21,10 +21,14 @@ class CrashGuard {
   [[nodiscard]] int deaths() const noexcept { return deaths_; }
   /// A rank came back: from here on a death counts.
   void begin() noexcept;
-  /// Every run that was taken over goes on, or is over.
+  /// A run that was taken over has gone on: earlier deaths are forgotten.
   void end() noexcept;
+  /// None was taken over after all: the count is what it was.
+  void withdraw() noexcept;
 
  private:
+  void write(int count) const noexcept;
+
   std::string path_;
   int deaths_ = 0;
   bool counting_ = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/collectives/ring.hpp"
+
 namespace npu::daemon {
 
 static_assert(shm::kScratchBytes == kSliceBytes);
@@ -114,7 +116,9 @@ void Journal::repeat_verdict(std::span<shm::StatusPage* const> pages) noexcept {
   if (page().verdict.state.load(std::memory_order_acquire) != 1) return;
   const shm::Verdict& v = page().verdict;
   std::array<char, shm::kErrorTextBytes> text{};
-  const size_t bytes = std::min<size_t>(v.text_bytes, text.size());
+  // Through volatile: the compiler may not read it again behind the limit.
+  const uint32_t text_bytes = *static_cast<const volatile uint32_t*>(&v.text_bytes);
+  const size_t bytes = std::min<size_t>(text_bytes, text.size());
   std::memcpy(text.data(), v.text, bytes);
   const uint32_t mask = v.rank_mask;
   const shm::CompletionFields fields{
@@ -158,6 +162,10 @@ bool overwrites_inputs(const Active& a) noexcept {
 
 namespace {
 
+/// Slices that threads and tokens can have been at. A forged journal that says more would hold the
+/// engine, and with it other runs, up.
+constexpr uint64_t kMostBegun = shm::kScratchSlots + Ring::kSlots;
+
 /// A slice in the middle of which a thread died: the group that it was storing is stored again,
 /// what is behind it is folded. False if the record says what cannot be.
 bool redo_held(Active& a, const Slice& s, uint32_t thread) noexcept {
@@ -189,10 +197,12 @@ bool redo_held(Active& a, const Slice& s, uint32_t thread) noexcept {
 }  // namespace
 
 bool redo_slices(Active& a) noexcept {
+  uint64_t begun = 0;
   for (uint64_t i = 0; i < a.slices; ++i) {
     // The member that could write here would hurt its own run; the copy is what is judged.
     const uint8_t mark = a.journal.marks[i].load(std::memory_order_acquire);
     if (mark == shm::kSliceOpen || mark == shm::kSliceDone) continue;
+    if (++begun > kMostBegun) return false;
     const Slice s = slice_at(a, i);
     if (mark > shm::kSliceHeld && mark <= shm::kSliceHeld + shm::kScratchSlots) {
       if (!redo_held(a, s, mark - shm::kSliceHeld - 1u)) return false;

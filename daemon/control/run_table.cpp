@@ -38,6 +38,18 @@ bool OpenCommits::answered_before(uint32_t rank, uint64_t index) const noexcept 
   return bit >= 64 || (open_before[rank] & (uint64_t{1} << bit)) == 0;
 }
 
+CommitGathering* OpenCommits::find(uint64_t index) noexcept {
+  CommitGathering* free = nullptr;
+  for (CommitGathering& one : gatherings) {
+    if (one.arrived_mask == 0) {
+      free = &one;
+    } else if (one.index == index) {
+      return &one;
+    }
+  }
+  return free;
+}
+
 uint64_t OpenCommits::next_of(uint32_t rank, uint64_t index) const noexcept {
   const uint64_t made = made_before[rank];
   if (index < made && made - index > 64) index = made - 64;  // nothing older is open

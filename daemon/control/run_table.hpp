@@ -42,11 +42,13 @@ struct CommitGathering {
 /// checkpoint meet; collectives keep it from going further.
 inline constexpr size_t kOpenCommits = 4;
 
-/// The n-th commit of a rank goes to gathering n % kOpenCommits.
 struct OpenCommits {
-  std::array<CommitGathering, kOpenCommits> ring{};
-  std::array<uint64_t, shm::kMaxDevices> next{};  // index that each rank sends next
-  uint64_t complete = 0;                          // below: complete on all ranks
+  std::array<CommitGathering, kOpenCommits> gatherings{};  // free: nothing has arrived
+  std::array<uint64_t, shm::kMaxDevices> next{};           // index that each rank sends next
+  bool any = false;                                        // one was complete on all ranks
+
+  /// The gathering of that index, or a free one; null if there is none.
+  [[nodiscard]] CommitGathering* find(uint64_t index) noexcept;
 
   // Of a run that was taken over, by rank: how many it had made, and which of them were not
   // answered (shm::Reconnect); those it sends again.

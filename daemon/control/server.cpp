@@ -27,6 +27,8 @@ namespace {
 
 constexpr auto kCloseGrace = milliseconds(50);
 constexpr auto kGreetLimit = std::chrono::seconds(2);
+/// How long after its start a daemon takes runs over. Whoever comes later was not waiting for it.
+constexpr auto kReturnWindow = std::chrono::minutes(2);
 constexpr int kMessagesPerRound = 16;
 /// Magic, protocol and layout: what every version of Hello begins with.
 constexpr size_t kHelloPrefix = offsetof(shm::Hello, build);
@@ -107,6 +109,7 @@ Result<void> Server::Impl::open(Listener listener) {
   NPU_TRY(signals_, signal_descriptor());
   NPU_TRY_VOID(take_reserve());
   crash_guard_ = CrashGuard(options.runtime_dir);
+  return_window_ = Deadline::after(kReturnWindow);
   if (!crash_guard_.allowed()) {
     log_event(Level::kError, "ctl", "runs of an earlier npud are not taken over: it died in the attempt",
               {{"deaths", crash_guard_.deaths()}});
@@ -155,6 +158,7 @@ void Server::Impl::run() {
     if (draining_ && Clock::now() >= drain_deadline_) hurry_drain();
     service_.look_after(scene());
   }
+  crash_guard_.end();  // an end in good order is no death
   if (own_listener_) (void)::unlink(socket_path.c_str());
   log_event(Level::kInfo, "ctl", "stopped");
 }

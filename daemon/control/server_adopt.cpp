@@ -1,5 +1,7 @@
 // Runs of an earlier daemon: their ranks come back with the memory that they had, and when all are
 // there the run goes on where it was (docs/design/019-daemon-restart.md).
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
 #include <ctime>
@@ -16,6 +18,13 @@ namespace {
 
 /// From the first rank that comes back to the last; they all try every 50 ms.
 constexpr auto kAdoptionLimit = std::chrono::seconds(8);
+/// What a rank that comes back is told when no run is taken over; nothing if they are.
+const char* no_takeover(const CrashGuard& guard, bool busy, bool leaving, bool late) {
+  if (busy) return "this connection holds a device already";
+  if (leaving) return "the daemon is shutting down";
+  if (late) return "the daemon was started too long ago";
+  return guard.allowed() ? nullptr : "npud died twice while it did, so this one does not";
+}
 
 uint32_t returned_mask(const Run& run) noexcept {
   uint32_t mask = 0;
@@ -62,13 +71,11 @@ void Server::Impl::on_reconnect(Session& session, const shm::Received& message) 
   }
   const uint64_t request = wish.header.request;
   const auto refuse_it = [&](const Error& error) { reply_error(session, request, error); };
-  if (session.run != 0 || session.queued || draining_ || leaving_ || !crash_guard_.allowed()) {
-    refuse_it({Code::kFailedPrecondition,
-               fmt::format(
-                   "take a run over: {}",
-                   session.run != 0 || session.queued ? "this connection holds a device already"
-                   : crash_guard_.allowed()           ? "the daemon is shutting down"
-                                            : "npud died twice while it did, so this one does not"),
+  if (const char* why =
+          no_takeover(crash_guard_, session.run != 0 || session.queued, draining_ || leaving_,
+                      return_window_.passed());
+      why != nullptr) {
+    refuse_it({Code::kFailedPrecondition, fmt::format("take a run over: {}", why),
                Exit::kNoDaemon});
     return;
   }
@@ -113,8 +120,19 @@ void Server::Impl::on_reconnect(Session& session, const shm::Received& message) 
     look_after_adoptions();
     return;
   }
-  const uint32_t back = returned_mask(run) | run.memory->journal.left_mask();
-  if ((back & run.memory->all_ranks()) == run.memory->all_ranks()) complete_adoption(run);
+  // Read once: a member could change the journal meanwhile.
+  const uint32_t left =
+      run.memory->journal.left_mask() & run.memory->all_ranks() & ~returned_mask(run);
+  if ((returned_mask(run) | left) == run.memory->all_ranks()) complete_adoption(run, left);
+}
+
+/// A journal belongs to one run: a client could bring that of a run which goes on here.
+bool Server::Impl::is_in_use(uint64_t journal_inode) const {
+  return std::ranges::any_of(table_.runs(), [&](const auto& run) {
+    struct stat st {};
+    return run->journal_fd.valid() && ::fstat(run->journal_fd.get(), &st) == 0 &&
+           st.st_ino == journal_inode;
+  });
 }
 
 Result<void> Server::Impl::take_rank(Run& run, const Session& session, const shm::Reconnect& wish,
@@ -135,6 +153,9 @@ Result<void> Server::Impl::take_rank(Run& run, const Session& session, const shm
   NPU_TRY_VOID(check_together(*run.adoption, back, rank, first));
   Adoption& adoption = *run.adoption;
   if (first) {
+    if (is_in_use(back.journal.inode)) {
+      return fail(Code::kAlreadyExists, "rank {} brings the journal of a run that is here", rank);
+    }
     NPU_TRY(run.memory->journal, Journal::adopt(std::move(back.journal.mapping), run.world));
     if (!run.memory->journal.complete()) {
       run.memory->journal = Journal();
@@ -211,9 +232,8 @@ Result<void> Server::Impl::send_pages(Run& run, uint32_t left) {
 /// All ranks are there: new pages for what the daemon writes, and on it goes. The engine begins
 /// when every rank's new page is on its way, so that whatever it tells is found by the next daemon,
 /// too.
-void Server::Impl::complete_adoption(Run& run) {
+void Server::Impl::complete_adoption(Run& run, uint32_t left) {
   NPU_FAILPOINT("adopt.all_back");
-  const uint32_t left = run.memory->journal.left_mask() & ~returned_mask(run);
   run.memory->taken_over = true;
   if (const auto sent = prepare_pages(run, left).and_then([&] { return send_pages(run, left); });
       !sent) {
@@ -228,10 +248,7 @@ void Server::Impl::complete_adoption(Run& run) {
   run.resuming = true;
   run.state = shm::RunState::kRunning;
   run.in_engine = true;
-  for (uint32_t r = 0; r < run.world; ++r) {
-    run.commits.complete =
-        r == 0 ? run.commits.next[0] : std::min(run.commits.complete, run.commits.next[r]);
-  }
+  run.commits.any = std::ranges::any_of(run.commits.made_before, [](uint64_t n) { return n > 0; });
   engine_->add_run(run.memory);
   for (uint32_t r = 0; r < run.world; ++r) {
     if ((left & (1u << r)) == 0) continue;
@@ -251,8 +268,9 @@ void Server::Impl::look_after_adoptions() {
     if (run->adoption->deadline.passed()) late.push_back(run.get());
   }
   for (Run* run : late) {
-    const uint32_t absent = run->memory->all_ranks() & ~returned_mask(*run);
-    abort_run(*run, Code::kAborted, std::countr_zero(absent),
+    uint32_t absent = run->memory->all_ranks() & ~returned_mask(*run);
+    if (run->memory->journal.valid()) absent &= ~run->memory->journal.left_mask();
+    abort_run(*run, Code::kAborted, absent == 0 ? -1 : std::countr_zero(absent),
               fmt::format("rank(s) {} of run '{}' did not come back within {} s after npud was "
                           "restarted",
                           rank_list(absent), run->name, kAdoptionLimit.count()),
@@ -269,7 +287,12 @@ void Server::Impl::end_resumption(Run& run) {
 }
 
 void Server::Impl::settle_adoptions() {
-  if (adopting_ == 0 && resuming_ == 0) crash_guard_.end();
+  if (adopting_ > 0 || resuming_ > 0) return;
+  if (std::exchange(has_resumed_, false)) {
+    crash_guard_.end();
+  } else {
+    crash_guard_.withdraw();  // refusals say nothing of what comes next
+  }
 }
 
 /// Some rank has the answer already, so this one's can only be what the store says.
@@ -278,12 +301,17 @@ void Server::Impl::answer_from_store(Session& session, const shm::CheckpointComm
     reply(session, shm::make_message<shm::CheckpointDone>(commit.header.request));
     return;
   }
+  if (!begin_disk_task(session, commit.header.request)) return;
   const Run& run = *table_.find(session.run);
   checkpoints_->post([this, id = session.id, uid = static_cast<uid_t>(run.uid), name = run.name,
                       step = commit.step, memory = commit.memory != 0,
-                      request = commit.header.request]() -> Worker::Completion {
-    auto rows = std::make_shared<Result<std::vector<CheckpointInfo>>>(store_->list(uid, name));
-    return [this, id, step, memory, request, rows] {
+                      request = commit.header.request,
+                      gone = session.gone]() -> Worker::Completion {
+    using Rows = Result<std::vector<CheckpointInfo>>;
+    auto rows = std::make_shared<Rows>(std::vector<CheckpointInfo>());
+    if (!gone->load(std::memory_order_relaxed)) *rows = store_->list(uid, name);
+    return [this, id, uid, step, memory, request, rows] {
+      end_disk_task(uid, id);
       Session* target = find_session(id);
       if (target == nullptr) return;
       auto done = shm::make_message<shm::CheckpointDone>(request);

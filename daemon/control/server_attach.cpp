@@ -222,6 +222,7 @@ void Server::Impl::abort_run(Run& run, Code code, int32_t culprit, const std::st
   run.state = shm::RunState::kAborted;
   table_.free_devices(run);
   table_.unname(run);
+  end_resumption(run);
   if (!forming) {
     // Members are told when the engine has stopped it.
     engine_->abort_run(run.id, code, culprit, what, complete);
@@ -279,6 +280,7 @@ void Server::Impl::on_engine_events() {
       continue;
     }
     if (event.kind == EngineEvent::Kind::kResumed) {
+      has_resumed_ |= run->resuming;
       end_resumption(*run);
       continue;
     }

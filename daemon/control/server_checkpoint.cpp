@@ -122,21 +122,21 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   for (uint32_t r = 0; r < run->world; ++r) {
     if (open.answered_before(r, index)) return answer_from_store(session, commit);
   }
-  // The other daemon's last commits were complete on all ranks.
-  if (index > open.complete && index - open.complete >= kOpenCommits) {
+  CommitGathering* const place = open.find(index);
+  if (place == nullptr) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
               fmt::format("checkpoint: rank {} is {} commits ahead of others, at most {} are taken",
-                          session.rank, index - open.complete, kOpenCommits));
+                          session.rank, kOpenCommits, kOpenCommits));
     return;
   }
-  CommitGathering& gathering = open.ring[index % kOpenCommits];
+  CommitGathering& gathering = *place;
   if (gathering.arrived_mask == 0) {
     gathering.index = index;
     gathering.step = commit.step;
     gathering.check_only = commit.check_only != 0;
     gathering.memory = memory;
   }
-  if (gathering.index != index || gathering.step != commit.step || gathering.memory != memory ||
+  if (gathering.step != commit.step || gathering.memory != memory ||
       gathering.check_only != (commit.check_only != 0)) {
     abort_run(*run, Code::kFailedPrecondition, static_cast<int32_t>(session.rank),
               fmt::format("checkpoint: rank {} sent {} of step {}, others {} of step {}",
@@ -147,7 +147,7 @@ void Server::Impl::on_commit(Session& session, const shm::Received& message) {
   gathering.arrived_mask |= 1u << session.rank;
   gathering.by_rank[session.rank] = commit;
   if (gathering.arrived_mask == (1u << run->world) - 1) {
-    open.complete = index + 1;
+    open.any = true;
     commit_arrived(*run, std::exchange(gathering, {}));
   }
 }
@@ -256,7 +256,7 @@ void Server::Impl::forget_kept(const Run& run) {
   const bool well = run.state == shm::RunState::kRunning &&
                     std::ranges::all_of(members, [](const Member& m) { return m.left; });
   // One that only evaluates leaves alone what a job of that name has left.
-  if (!well || !(run.resumes || run.commits.complete > 0)) return;
+  if (!well || !(run.resumes || run.commits.any)) return;
   // Freeing much memory takes a while: not on this thread.
   if (auto kept = kept_.take(static_cast<uid_t>(run.uid), run.name)) {
     segments_->post([kept = std::move(kept)]() mutable -> Worker::Completion {

@@ -176,7 +176,9 @@ class Server::Impl {
   [[nodiscard]] Result<void> make_board(Run& run);
   [[nodiscard]] Result<void> prepare_pages(Run& run, uint32_t left);
   [[nodiscard]] Result<void> send_pages(Run& run, uint32_t left);
-  void complete_adoption(Run& run);
+  [[nodiscard]] bool is_in_use(uint64_t journal_inode) const;
+  /// Ranks of `left` have detached and are not waited for.
+  void complete_adoption(Run& run, uint32_t left);
   /// Ranks that do not come back.
   void look_after_adoptions();
   /// It has gone on, or is over.
@@ -261,6 +263,8 @@ class Server::Impl {
   std::map<uint64_t, std::unique_ptr<Session>> sessions_;
   CrashGuard crash_guard_;
   size_t adopting_ = 0, resuming_ = 0;  // runs whose ranks come back; that have not gone on yet
+  bool has_resumed_ = false;            // one of them has, since the others were settled
+  Deadline return_window_ = Deadline::never();  // until when runs are taken over
   std::deque<TracedRun> ended_;         // oldest first, at most kEndedRuns
   uint64_t next_session_ = 1;
   size_t closing_ = 0;    // sessions whose socket closed and whose process may be dying

@@ -259,6 +259,40 @@ TEST_F(HostileReconnect, MarksThatAreNoneAreAnErrorOfTheOperation) {
   EXPECT_EQ(rank().answer(0), static_cast<int>(Code::kUnavailable));
 }
 
+// Each begun slice is work for the engine before anyone else's turn comes.
+TEST_F(HostileReconnect, MoreSlicesBegunThanThreadsCanHaveIsAnErrorOfTheOperation) {
+  lose_daemon();
+  auto& entry = rank().submit().entries[0];
+  entry.generation = rank().generation;
+  entry.op = static_cast<uint8_t>(shm::Op::kAllReduce);
+  entry.dtype = static_cast<uint8_t>(DType::kFloat32);
+  entry.count = 25 * 4096;
+  journal().reduction.slices = 25;
+  journal().reduction.slice_elements = 4096;
+  journal().reduction.tickets[0] = 0;
+  journal().reduction.state.store(1);
+  std::memset(static_cast<uint8_t*>(journal_.data()) + sizeof(shm::RunJournal),
+              shm::kSliceHeld + 1, 25);
+  rank().publish(0);
+  RawClient client(daemon_.socket());
+  ASSERT_EQ(answer(client, message(), fds()), "taken");
+  rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
+  rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  EXPECT_EQ(rank().answer(0), static_cast<int>(Code::kUnavailable));
+}
+
+TEST_F(HostileReconnect, TheJournalOfARunThatIsHereIsRefused) {
+  lose_daemon();
+  RawClient first(daemon_.socket());
+  ASSERT_EQ(answer(first, message(), fds()), "taken");
+  auto twin = message();
+  shm::put_text(twin.run, "twin");
+  twin.device = 1;
+  auto handles = fds();
+  EXPECT_NE(answer(twin, handles).find("brings the journal of a run that is here"),
+            std::string::npos);
+}
+
 // A verdict that was never reached tells its forger lies, and nobody else anything.
 TEST_F(HostileReconnect, AForgedVerdictIsBelievedByItsForger) {
   lose_daemon();

@@ -36,6 +36,18 @@ TEST_F(CrashGuardTest, AttemptThatWorkedIsForgotten) {
   EXPECT_EQ(CrashGuard(dir_.path()).deaths(), 0);
 }
 
+// A client that is refused would else make the daemon forget what another one does to it.
+TEST_F(CrashGuardTest, AttemptThatWasRefusedForgetsNothing) {
+  die();
+  CrashGuard second(dir_.path());
+  second.begin();
+  second.withdraw();
+  EXPECT_EQ(CrashGuard(dir_.path()).deaths(), 1);
+  CrashGuard third(dir_.path());
+  third.begin();
+  EXPECT_EQ(CrashGuard(dir_.path()).deaths(), 2);
+}
+
 TEST_F(CrashGuardTest, NonsenseInTheFileIsNoDeath) {
   std::ofstream(dir_.path() + "/adopting") << "x7";
   EXPECT_EQ(CrashGuard(dir_.path()).deaths(), 0);

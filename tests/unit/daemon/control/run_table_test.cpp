@@ -89,5 +89,38 @@ TEST(RunTableQuota, MemoryOfAnAbortedRunCountsUntilItsProcessesHaveLeft) {
   EXPECT_TRUE(sut.join(join("b", 2, 0, 2, three)));
 }
 
+// Commit 3 was being written when the daemon died; 4 to 8 were checks, and answered. The ranks send
+// 3 again and then 9, one of them before the other sends 3.
+TEST(OpenCommits, WhatWasAnsweredBehindAnOpenOneLeavesNoGap) {
+  OpenCommits sut;
+  for (const size_t rank : {0, 1}) {
+    sut.made_before[rank] = 9;
+    sut.open_before[rank] = 1U << (9 - 1 - 3);
+    EXPECT_EQ(sut.next_of(static_cast<uint32_t>(rank), 0), 3u);
+    EXPECT_EQ(sut.next_of(static_cast<uint32_t>(rank), 4), 9u);
+  }
+  CommitGathering* const third = sut.find(3);
+  ASSERT_NE(third, nullptr);
+  third->index = 3;
+  third->arrived_mask = 1;
+  CommitGathering* const ninth = sut.find(9);
+  ASSERT_NE(ninth, nullptr);
+  EXPECT_NE(ninth, third);
+  ninth->index = 9;
+  ninth->arrived_mask = 1;
+  EXPECT_EQ(sut.find(3), third) << "the other rank's goes to the same";
+}
+
+TEST(OpenCommits, OnlySoManyAreOpenAtOnce) {
+  OpenCommits sut;
+  for (uint64_t index = 0; index < kOpenCommits; ++index) {
+    CommitGathering* const place = sut.find(index);
+    ASSERT_NE(place, nullptr);
+    place->index = index;
+    place->arrived_mask = 1;
+  }
+  EXPECT_EQ(sut.find(kOpenCommits), nullptr);
+}
+
 }  // namespace
 }  // namespace npu::daemon
