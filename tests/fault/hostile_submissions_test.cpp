@@ -72,11 +72,11 @@ void make_noise(std::mt19937_64& rng, uint64_t generation, shm::Descriptor& entr
   if (wild % 16 != 0) entry.generation = generation;
   if (wild % 8 == 1) return;
   entry.communicator = wild % 7 == 2 ? 64 : 0;
-  entry.op %= shm::kOpCount + 1;
-  entry.dtype %= kDTypeCount + 1;
-  entry.reduce_op %= kReduceOpCount + 1;
+  entry.op = static_cast<uint8_t>(entry.op % (shm::kOpCount + 1));
+  entry.dtype = static_cast<uint8_t>(entry.dtype % (kDTypeCount + 1));
+  entry.reduce_op = static_cast<uint8_t>(entry.reduce_op % (kReduceOpCount + 1));
   entry.algorithm %= shm::kAlgorithmCount;
-  entry.stream %= shm::kMaxStreams - 1;
+  entry.stream = static_cast<uint8_t>(entry.stream % (shm::kMaxStreams - 1));
   entry.flags %= shm::kFlagMask + 1;
   entry.root %= 3;
   const auto near = [&rng](uint64_t limit) { return rng() % 4 == 0 ? rng() : rng() % limit; };
