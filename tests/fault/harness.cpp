@@ -158,10 +158,14 @@ void FaultTest::start_daemon(const std::string& failpoints, int engine_threads) 
 void FaultTest::start_bystander() {
   // What a first run leaves for good (its places in tables, the allocator's arenas) is no leak.
   for (const uint32_t world : {2u, 6u}) healthy_[world] = healthy_digest(world);
+  // The daemon looks at a client that hung up for 50 ms before it lets its descriptors go.
+  constexpr milliseconds kSettled{150};
   Footprint before;
+  auto since = Clock::now();
   EXPECT_TRUE(holds_soon([&] {
     const Footprint now = footprint_of(daemon_->pid());
-    return now.segments == 0 && now == std::exchange(before, now);
+    if (!(now == std::exchange(before, now))) since = Clock::now();
+    return now.segments == 0 && Clock::now() - since >= kSettled;
   })) << "an idle daemon still maps "
       << before.segments << " segments";
   baseline_ = before;
@@ -254,7 +258,8 @@ void FaultTest::TearDown() {
   Footprint now;
   EXPECT_TRUE(holds_soon([&] {
     now = footprint_of(daemon_->pid());
-    return now == *baseline_;
+    return now.descriptors <= baseline_->descriptors && now.segments == baseline_->segments &&
+           now.threads <= baseline_->threads;
   })) << "descriptors, segments, threads: "
       << fmt::format("{} {} {} before, {} {} {} now", baseline_->descriptors, baseline_->segments,
                      baseline_->threads, now.descriptors, now.segments, now.threads);
