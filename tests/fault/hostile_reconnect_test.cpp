@@ -74,6 +74,26 @@ class HostileReconnect : public Test {
     RawClient client(daemon_.socket());
     return answer(client, message, fds);
   }
+  /// Rank 0 is taken, and looks at its new pages.
+  void come_back(RawClient& client) {
+    ASSERT_EQ(answer(client, message(), fds()), "taken");
+    rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
+    rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  }
+  /// What a daemon that died in the middle of an all-reduce leaves: it waits in the ring of rank 0,
+  /// and the journal says how it was cut.
+  void half_reduce(uint64_t count, uint64_t slices, uint64_t slice_elements) {
+    auto& entry = rank().submit().entries[0];
+    entry.generation = rank().generation;
+    entry.op = static_cast<uint8_t>(shm::Op::kAllReduce);
+    entry.dtype = static_cast<uint8_t>(DType::kFloat32);
+    entry.count = count;
+    journal().reduction.slices = slices;
+    journal().reduction.slice_elements = slice_elements;
+    journal().reduction.tickets[0] = 0;
+    journal().reduction.state.store(1);
+    rank().publish(0);
+  }
   void expect_refused(const shm::Reconnect& message, const std::vector<int>& fds,
                       const std::string& why) {
     const std::string text = answer(message, fds);
@@ -96,9 +116,7 @@ class HostileReconnect : public Test {
 TEST_F(HostileReconnect, AnHonestOneIsTakenAndServed) {
   lose_daemon();
   RawClient client(daemon_.socket());
-  ASSERT_EQ(answer(client, message(), fds()), "taken");
-  rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
-  rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  come_back(client);
   EXPECT_TRUE(rank().barrier(0));
   // The page that only the daemon writes is a new one.
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, pages_[0].get(), 0),
@@ -221,63 +239,30 @@ TEST_F(HostileReconnect, AJournalThatIsDamagedIsRefused) {
 // F31: what it says of the operation in progress cannot be. That operation fails, by name.
 TEST_F(HostileReconnect, AJournalThatDoesNotFitTheOperationIsAnErrorOfTheOperation) {
   lose_daemon();
-  auto& entry = rank().submit().entries[0];
-  entry.generation = rank().generation;
-  entry.op = static_cast<uint8_t>(shm::Op::kAllReduce);
-  entry.dtype = static_cast<uint8_t>(DType::kFloat32);
-  entry.count = 100'000;
-  journal().reduction.slices = 3;
-  journal().reduction.slice_elements = 4095;
-  journal().reduction.tickets[0] = 0;
-  journal().reduction.state.store(1);
-  rank().publish(0);
+  half_reduce(100'000, 3, 4095);
   RawClient client(daemon_.socket());
-  ASSERT_EQ(answer(client, message(), fds()), "taken");
-  rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
-  rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  come_back(client);
   EXPECT_EQ(rank().answer(0), static_cast<int>(Code::kUnavailable));
   EXPECT_TRUE(rank().barrier(1)) << "the next operation is served";
 }
 
 TEST_F(HostileReconnect, MarksThatAreNoneAreAnErrorOfTheOperation) {
   lose_daemon();
-  auto& entry = rank().submit().entries[0];
-  entry.generation = rank().generation;
-  entry.op = static_cast<uint8_t>(shm::Op::kAllReduce);
-  entry.dtype = static_cast<uint8_t>(DType::kFloat32);
-  entry.count = 100'000;
-  journal().reduction.slices = 7;
-  journal().reduction.slice_elements = 16'384;
-  journal().reduction.tickets[0] = 0;
-  journal().reduction.state.store(1);
+  half_reduce(100'000, 7, 16'384);
   static_cast<uint8_t*>(journal_.data())[sizeof(shm::RunJournal) + 3] = 77;
-  rank().publish(0);
   RawClient client(daemon_.socket());
-  ASSERT_EQ(answer(client, message(), fds()), "taken");
-  rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
-  rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  come_back(client);
   EXPECT_EQ(rank().answer(0), static_cast<int>(Code::kUnavailable));
 }
 
 // Each begun slice is work for the engine before anyone else's turn comes.
 TEST_F(HostileReconnect, MoreSlicesBegunThanThreadsCanHaveIsAnErrorOfTheOperation) {
   lose_daemon();
-  auto& entry = rank().submit().entries[0];
-  entry.generation = rank().generation;
-  entry.op = static_cast<uint8_t>(shm::Op::kAllReduce);
-  entry.dtype = static_cast<uint8_t>(DType::kFloat32);
-  entry.count = 25 * 4096;
-  journal().reduction.slices = 25;
-  journal().reduction.slice_elements = 4096;
-  journal().reduction.tickets[0] = 0;
-  journal().reduction.state.store(1);
+  half_reduce(25 * 4096, 25, 4096);
   std::memset(static_cast<uint8_t*>(journal_.data()) + sizeof(shm::RunJournal),
               shm::kSliceHeld + 1, 25);
-  rank().publish(0);
   RawClient client(daemon_.socket());
-  ASSERT_EQ(answer(client, message(), fds()), "taken");
-  rank().maps[RawRank::kStatus] = RawMap(pages_[0].get(), PROT_READ);
-  rank().maps[RawRank::kBoard] = RawMap(pages_[1].get(), PROT_READ);
+  come_back(client);
   EXPECT_EQ(rank().answer(0), static_cast<int>(Code::kUnavailable));
 }
 

@@ -74,18 +74,30 @@ class Watcher {
   std::thread thread_;
 };
 
-class DaemonKills : public RestartFixture {};
+class DaemonKills : public RestartFixture {
+ protected:
+  static constexpr int kKills = 20;
+  const std::vector<std::string> job_of_2000_steps_ = {"train.epochs=20", "data.train_samples=3200",
+                                                       "checkpoint.every_steps=20",
+                                                       "train.print_freq=100"};
+
+  std::string calm_digest() {
+    std::vector<std::string> sets = job_of_2000_steps_;
+    sets.emplace_back("name=straight");
+    return done(sets).weights_digest;
+  }
+  static std::mt19937 seeded() {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    return std::mt19937(seed);
+  }
+};
 
 TEST_F(DaemonKills, TwentyOfThemCostNoBitAndNoCheckpoint) {
-  constexpr int kKills = 20;
-  const unsigned seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
-  std::vector<std::string> sets = {"train.epochs=20", "data.train_samples=3200",
-                                   "checkpoint.every_steps=20", "train.print_freq=100"};
-  sets.emplace_back("name=straight");
-  const std::string wanted = done(sets).weights_digest;
-  sets.back() = "collectives.reconnect=0";  // each death a restart
+  std::mt19937 random = seeded();
+  const std::string wanted = calm_digest();
+  std::vector<std::string> sets = job_of_2000_steps_;
+  sets.emplace_back("collectives.reconnect=0");  // each death a restart
 
   Watcher watcher(root_ + "/state/npud", "tiny");
   Background launch(env_, job(), sets, restarting(3));
@@ -112,18 +124,11 @@ TEST_F(DaemonKills, TwentyOfThemCostNoBitAndNoCheckpoint) {
 
 // The same, but that ranks wait for the daemon: nobody is started again, no step is trained twice.
 TEST_F(DaemonKills, TwentyOfThemCostNoRestart) {
-  constexpr int kKills = 20;
-  const unsigned seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
-  std::vector<std::string> sets = {"train.epochs=20", "data.train_samples=3200",
-                                   "checkpoint.every_steps=20", "train.print_freq=100"};
-  sets.emplace_back("name=straight");
-  const std::string wanted = done(sets).weights_digest;
-  sets.pop_back();
+  std::mt19937 random = seeded();
+  const std::string wanted = calm_digest();
 
   Watcher watcher(root_ + "/state/npud", "tiny");
-  Background launch(env_, job(), sets);
+  Background launch(env_, job(), job_of_2000_steps_);
   std::string said;
   pid_t daemon = 0;
   for (int kill = 0; kill < kKills; ++kill) {
