@@ -22,9 +22,6 @@ namespace {
 
 using Promise = std::promise<Result<CheckpointReport>>;
 
-/// How often a rank looks for a daemon that died.
-constexpr milliseconds kTryEvery{50};
-
 CheckpointReport to_report(const shm::CheckpointDone& done) {
   return {done.step, shm::get_text(done.path), done.bytes, done.durable_ms};
 }

@@ -17,6 +17,9 @@
 
 namespace npu::client {
 
+/// How often a rank looks for a daemon that died.
+inline constexpr milliseconds kTryEvery{50};
+
 /// A commit that the daemon has not answered.
 struct OpenCommit {
   shm::CheckpointCommit message;

@@ -11,7 +11,7 @@
 namespace npu::client {
 namespace {
 
-constexpr milliseconds kTryEvery{50}, kLookEvery{100};
+constexpr milliseconds kLookEvery{100};
 
 Error gave_up(const std::string& socket, const std::string& why) {
   Error error = daemon_lost(socket);

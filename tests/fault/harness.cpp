@@ -18,6 +18,7 @@
 #include "client/api/admin.hpp"
 #include "shm/base/failpoint.hpp"
 #include "tests/multiproc/rank_group.hpp"
+#include "tests/support/process.hpp"
 
 namespace npu::fault {
 
@@ -30,13 +31,6 @@ std::string contents(const std::string& path) {
   std::ostringstream all;
   all << file.rdbuf();
   return all.str();
-}
-
-/// The letter of /proc/PID/stat: R, S, T for stopped, Z for ended.
-char state_of(pid_t pid) {
-  const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
-  const size_t end = stat.rfind(") ");
-  return end == std::string::npos ? 'X' : stat[end + 2];
 }
 
 /// As the daemon names a flight recorder's memory.
@@ -112,7 +106,7 @@ bool Group::reaches(uint64_t operations) const {
 }
 
 bool Group::stops(uint32_t rank) const {
-  return holds_soon([&] { return state_of(pid(rank)) == 'T'; });
+  return holds_soon([&] { return test::state_of(pid(rank)) == 'T'; });
 }
 
 uint64_t Group::digest() const {

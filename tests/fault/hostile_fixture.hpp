@@ -2,7 +2,6 @@
 // serves, the other run has gone on with right results, and no descriptor is left over.
 #pragma once
 
-#include <dirent.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include "client/api/device.hpp"
 #include "tests/fault/hostile_client.hpp"
 #include "tests/support/daemon_process.hpp"
+#include "tests/support/process.hpp"
 
 namespace npu::test {
 
@@ -26,15 +26,6 @@ inline bool eventually(const std::function<bool()>& holds) {
     ::usleep(2000);
   }
   return holds();
-}
-
-inline size_t open_fds(pid_t pid) {
-  size_t n = 0;
-  DIR* dir = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
-  if (dir == nullptr) return 0;
-  while (const dirent* entry = ::readdir(dir)) n += entry->d_name[0] != '.' ? 1 : 0;
-  ::closedir(dir);
-  return n;
 }
 
 /// Exit code of `body` in a child that runs as another user; 255 if it could not become one.

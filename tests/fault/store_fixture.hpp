@@ -26,6 +26,7 @@
 #include "shm/format/digest.hpp"
 #include "shm/format/safetensors.hpp"
 #include "tests/support/daemon_process.hpp"
+#include "tests/support/process.hpp"
 
 namespace npu::fault {
 
@@ -51,18 +52,8 @@ bool holds_soon(const Condition& condition) {
   return true;
 }
 
-/// 'R', 'S', 'T' (stopped), 'Z' ...; 0 when there is no such process.
-inline char state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const size_t at = text.rfind(") ");
-  return at == std::string::npos ? '\0' : text[at + 2];
-}
-
-inline size_t open_files_of(pid_t pid) {
-  const std::filesystem::directory_iterator fds("/proc/" + std::to_string(pid) + "/fd");
-  return static_cast<size_t>(std::distance(begin(fds), end(fds)));
-}
+using test::open_fds;
+using test::state_of;
 
 /// One rank that commits what it is told; `salt` makes the bytes of one checkpoint differ from
 /// another's. Its largest tensor takes several pieces of the store's buffer.

@@ -31,8 +31,8 @@ class TrainerDeathTest : public StoreFaultTest {
   /// Nothing of the dead trainer is left in the daemon, and the next one works.
   void expect_next_commit(int64_t step, size_t open_files) {
     // One more: the flight recorder of the run that is over, for `npu ps`.
-    EXPECT_TRUE(holds_soon([&] { return open_files_of(daemon_.pid()) <= open_files + 1; }))
-        << open_files_of(daemon_.pid()) << " open files, before " << open_files;
+    EXPECT_TRUE(holds_soon([&] { return open_fds(daemon_.pid()) <= open_files + 1; }))
+        << open_fds(daemon_.pid()) << " open files, before " << open_files;
     TinyRun run(daemon_.socket());
     commit_ok(run, step, 9);
     EXPECT_EQ(expect_checkpoint(client::kNewestStep, step, 9), "");
@@ -40,7 +40,7 @@ class TrainerDeathTest : public StoreFaultTest {
 };
 
 TEST_F(TrainerDeathTest, FillingIsDiscarded) {
-  const size_t open_files = open_files_of(daemon_.pid());
+  const size_t open_files = open_fds(daemon_.pid());
   run_and_kill([&] {
     TinyRun run(daemon_.socket());
     (void)run.commit(10, 1).get();
@@ -55,7 +55,7 @@ TEST_F(TrainerDeathTest, FillingIsDiscarded) {
 TEST_F(TrainerDeathTest, ReadySnapshotBecomesDurable) {
   if (!has_failpoints()) GTEST_SKIP() << "built without failpoints";
   restart("ckpt.after_mkdir=sleep:400ms");
-  const size_t open_files = open_files_of(daemon_.pid());
+  const size_t open_files = open_fds(daemon_.pid());
   run_and_kill([&] {
     TinyRun run(daemon_.socket());
     TinyRun::Wanted wanted;
@@ -78,7 +78,7 @@ TEST_F(TrainerDeathTest, ReadySnapshotBecomesDurable) {
 TEST_F(TrainerDeathTest, WriteInProgressIsFinished) {
   if (!has_failpoints()) GTEST_SKIP() << "built without failpoints";
   restart("ckpt.after_piece=stop");
-  const size_t open_files = open_files_of(daemon_.pid());
+  const size_t open_files = open_fds(daemon_.pid());
   run_and_kill([&] {
     TinyRun run(daemon_.socket());
     auto report = run.commit(10, 1);

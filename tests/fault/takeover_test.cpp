@@ -1,7 +1,6 @@
 // F28: npud is killed and started again; the ranks stay, and no call of theirs notices. It dies at
 // every place of an operation and of the taking over itself; sums over buffers in place show a
 // slice that was folded twice, or not at all (docs/design/019-daemon-restart.md).
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +13,9 @@
 
 #include "client/api/admin.hpp"
 #include "client/api/device.hpp"
+#include "tests/multiproc/rank_group.hpp"
 #include "tests/support/daemon_process.hpp"
+#include "tests/support/process.hpp"
 
 namespace npu::fault {
 namespace {
@@ -25,15 +26,6 @@ using client::Device;
 constexpr uint32_t kWorld = 4;
 constexpr uint64_t kCount = 200'001;  // floats: 13 slices, the last a short one
 constexpr milliseconds kHang{60'000};
-
-size_t open_descriptors(pid_t pid) {
-  size_t n = 0;
-  DIR* dir = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
-  if (dir == nullptr) return 0;
-  while (const dirent* entry = ::readdir(dir)) n += entry->d_name[0] != '.' ? 1 : 0;
-  ::closedir(dir);
-  return n;
-}
 
 /// A rank's half: each operation of a round has values that its number decides.
 class Worker {
@@ -201,23 +193,15 @@ class TakeoverTest : public testing::Test {
 
   static int be_rank(const std::string& socket, shm::Algorithm algorithm, uint64_t rounds,
                      milliseconds reconnect, uint32_t rank) {
-    auto device = Device::attach({.socket = socket,
-                                  .run = "survivor",
-                                  .run_key = "0123456789abcdef0123456789abcdef",
-                                  .world = kWorld,
-                                  .rank = rank,
-                                  .device = rank,
-                                  .arena_bytes = uint64_t{4} << 20,
-                                  .job_hash = 1,
-                                  .join_timeout = milliseconds(20'000),
-                                  .reconnect = reconnect,
-                                  .on_failure = {}});
+    client::AttachOptions options = test::attach_options(socket, kWorld, rank, "survivor");
+    options.reconnect = reconnect;
+    auto device = Device::attach(options);
     if (!device) return say(rank, device.error().message, 100);
-    const size_t before = open_descriptors(::getpid());
+    const size_t before = test::open_fds(::getpid());
     Worker worker(**device, algorithm);
     const std::string wrong = worker.rounds(rounds, [] {});
     if (!wrong.empty()) return say(rank, wrong, 101);
-    if (open_descriptors(::getpid()) != before) return say(rank, "descriptors are left", 102);
+    if (test::open_fds(::getpid()) != before) return say(rank, "descriptors are left", 102);
     if (auto left = (*device)->detach(); !left) return say(rank, left.error().message, 103);
     return 0;
   }

@@ -2,11 +2,10 @@
 // again, and the weights are those of a run that nothing happened to.
 #include <sys/wait.h>
 
-#include <thread>
-
 #include "client/launch/private_daemon.hpp"
 #include "restart_fixture.hpp"
 #include "tests/support/daemon_process.hpp"
+#include "tests/support/process.hpp"
 
 namespace npu::e2e {
 namespace {
@@ -94,18 +93,20 @@ TEST_F(TakeoverJobTest, RankThatDiesBetweenItsNewPagesIsNamedAndTheJobRestarted)
   EXPECT_THAT(story.err, HasSubstr("rank 1 failed first: killed by SIGKILL"));
 }
 
-// The second npud dies, too, about when rank 1 has one of its two new pages.
+// The second npud dies, too, while rank 1 has one of its two new pages.
 TEST_F(TakeoverJobTest, DaemonThatDiesAgainWhileARankTakesItsPagesIsFollowedByAnother) {
   const std::string wanted = straight_digest();
-  env_.push_back("NPU_FAILPOINTS=rank1/reconnect.between_pages=sleep:300ms");
+  env_.push_back("NPU_FAILPOINTS=rank1/reconnect.between_pages=stop");
   Background launch(env_, job(), often_);
   const std::string said = up_to_a_checkpoint(launch);
   const pid_t first = next_daemon(launch, 0);
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   const pid_t second = next_daemon(launch, first);
   ASSERT_NE(second, 0) << launch.err();
-  std::this_thread::sleep_for(milliseconds(200));
+  const pid_t between = rank_process(launch, 1);
+  ASSERT_TRUE(holds_within(kHang, [&] { return test::state_of(between) == 'T'; }));
   ASSERT_EQ(::kill(second, SIGKILL), 0);
+  ASSERT_EQ(::kill(between, SIGCONT), 0);
   expect_unnoticed(end_of(launch, said), wanted);
 }
 
